@@ -1,0 +1,40 @@
+"""torchparity: find the operator that makes two PyTorch runs disagree.
+
+The public names load when they are first used: importing torchparity imports neither
+torch nor NumPy.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torchparity.errors import ParityError
+    from torchparity.records import Record, TensorLeaf
+    from torchparity.storage import RunPart, RunReader, RunWriter, open_run
+    from torchparity.tensors import HostTensor
+
+__version__ = "0.1.0"
+__all__ = ["HostTensor", "ParityError", "Record", "RunPart", "RunReader", "RunWriter", "TensorLeaf", "open_run"]
+
+_HOME = {
+    "HostTensor": "tensors",
+    "ParityError": "errors",
+    "Record": "records",
+    "RunPart": "storage",
+    "RunReader": "storage",
+    "RunWriter": "storage",
+    "TensorLeaf": "records",
+    "open_run": "storage",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'torchparity' has no attribute {name!r}")
+    return getattr(import_module(f"torchparity.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

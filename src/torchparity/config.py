@@ -1,0 +1,254 @@
+"""config.json and compare.json as typed settings, or an error that names field, value and choices."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from torchparity.errors import ConfigError, nearest
+
+Task = Literal["statistics", "tensor", "structure", "overflow_check", "free_benchmark", "acc_check", "run_ut"]
+Level = Literal["L0", "L1", "mix", "L2", "debug"]
+DataMode = Literal["all", "forward", "backward", "input", "output"]
+Indices = Annotated[list[int], "a list of numbers from 0 to 1000000, or text such as '3' or '4-6'"]
+DataModes = list[DataMode]  # named here: the blocks have a field called `list`
+Names = Annotated[list[str], "a list of texts"]
+
+_LARGEST_INDEX = 1_000_000
+
+
+class StatisticsTask(msgspec.Struct, frozen=True, kw_only=True):
+    """The `statistics` block: what to record and how to sum it up."""
+
+    scope: Names = []
+    list: Names = []
+    tensor_list: Names = []
+    data_mode: DataModes = ["all"]
+    summary_mode: Literal["statistics", "md5", "xor"] = "statistics"
+
+
+class TensorTask(msgspec.Struct, frozen=True, kw_only=True):
+    """The `tensor` block: what to record in full."""
+
+    scope: Names = []
+    list: Names = []
+    data_mode: DataModes = ["all"]
+    summary_mode: Literal["statistics", "md5", "xor"] = "statistics"
+    tensor_format: Literal["safetensors", "pt"] = "safetensors"
+    bench_path: str | None = None
+    diff_nums: int = 1
+
+
+class OverflowTask(msgspec.Struct, frozen=True, kw_only=True):
+    """The `overflow_check` block."""
+
+    overflow_nums: int = 1
+
+
+class FreeBenchmarkTask(msgspec.Struct, frozen=True, kw_only=True):
+    """The `free_benchmark` block: how to disturb an API and judge the result."""
+
+    scope: Names = []
+    list: Names = []
+    fuzz_device: Literal["npu", "cpu", "cuda", "device"] = "npu"
+    pert_mode: Literal["improve_precision", "bit_noise", "add_noise", "change_value", "no_change", "to_cpu"] = (
+        "improve_precision"
+    )
+    handler_type: Literal["check", "fix"] = "check"
+    fuzz_level: Literal["L1"] = "L1"
+    fuzz_stage: Literal["forward", "backward"] = "forward"
+    if_preheat: bool = False
+    preheat_step: int = 15
+    max_sample: int = 20
+
+
+class CheckTask(msgspec.Struct, frozen=True, kw_only=True):
+    """The `acc_check` (older: `run_ut`) block."""
+
+    white_list: Names = []
+    black_list: Names = []
+    error_data_path: str = "./"
+
+
+class CaptureConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """config.json: what to record, where, and the block of each task."""
+
+    task: Task = "statistics"
+    dump_path: str = "./dump_path"
+    rank: Indices = []
+    step: Indices = []
+    level: Level = "L1"
+    async_dump: bool = False
+    extra_info: bool = True
+    precision: Literal["high", "low"] = "low"
+    risk_level: Literal["ALL", "CORE", "FOCUS"] = "FOCUS"
+    dump_enable: bool | None = None
+    enable_dataloader: bool = False
+    views: bool = False
+    overwrite: bool = False
+    statistics: StatisticsTask = StatisticsTask()
+    tensor: TensorTask = TensorTask()
+    overflow_check: OverflowTask = OverflowTask()
+    free_benchmark: FreeBenchmarkTask = FreeBenchmarkTask()
+    acc_check: CheckTask = CheckTask()
+    run_ut: CheckTask = CheckTask()
+
+
+class CompareConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """compare.json: the two runs to compare, in the seeds' words."""
+
+    npu_path: str
+    bench_path: str
+    stack_path: str | None = None
+    is_print_compare_log: bool = True
+
+
+Settings = TypeVar("Settings", bound=msgspec.Struct)
+
+
+def load_capture_config(path: Path) -> CaptureConfig:
+    """Read config.json; raise `ConfigError` in one sentence for anything it cannot mean."""
+    return capture_config(_read(path), source=str(path))
+
+
+def capture_config(values: Mapping[str, Any], *, source: str = "config") -> CaptureConfig:
+    """Return settings from a mapping, checked field by field and against each other."""
+    prepared = {
+        key: _indices(value, key, source) if key in ("rank", "step") else value for key, value in values.items()
+    }
+    config = _struct(CaptureConfig, prepared, source, "")
+    _check_capture(config, source)
+    return config
+
+
+def load_compare_config(path: Path) -> CompareConfig:
+    """Read compare.json; raise `ConfigError` in one sentence for anything it cannot mean."""
+    return _struct(CompareConfig, _read(path), str(path), "")
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        content = msgspec.json.decode(path.read_bytes())
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}.") from error
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise ConfigError(f"{path} is not valid JSON: {error}.") from error
+    if not isinstance(content, dict):
+        raise ConfigError(f'{path} must hold a JSON object such as {{"task": "statistics"}}.')
+    return content
+
+
+def _struct(kind: type[Settings], values: Any, source: str, where: str) -> Settings:
+    """Build a settings struct, refusing unknown keys by their nearest valid spelling."""
+    if not isinstance(values, Mapping):
+        raise _bad_value(source, where, values, "an object with fields " + ", ".join(kind.__struct_fields__))
+    hints = get_type_hints(kind, include_extras=True)
+    for key in values:
+        if key not in hints:
+            raise ConfigError(
+                f"{source}: unknown field {_dotted(where, str(key))!r}.{nearest(str(key), hints)} "
+                f"Fields here: {', '.join(hints)}."
+            )
+    required = [field.name for field in msgspec.structs.fields(kind) if field.required and field.name not in values]
+    if required:
+        raise ConfigError(f"{source}: field {_dotted(where, required[0])!r} is missing.")
+    converted = {key: _value(hints[key], value, source, _dotted(where, key)) for key, value in values.items()}
+    return kind(**converted)
+
+
+def _value(hint: Any, value: Any, source: str, where: str) -> Any:
+    if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
+        return _struct(hint, value, source, where)
+    try:
+        return msgspec.convert(value, hint, strict=True)
+    except msgspec.ValidationError:
+        raise _bad_value(source, where, value, _wanted(hint)) from None
+
+
+def _bad_value(source: str, where: str, value: Any, wanted: str) -> ConfigError:
+    return ConfigError(f"{source}: field {where!r} is {value!r}; it must be {wanted}.")
+
+
+def _wanted(hint: Any) -> str:
+    """Say in words what a field's type admits."""
+    if get_origin(hint) is Annotated:
+        return str(hint.__metadata__[0])
+    if get_origin(hint) is Literal:
+        return "one of " + ", ".join(repr(choice) for choice in get_args(hint))
+    if get_origin(hint) is list:
+        return "a list, each entry " + _wanted(get_args(hint)[0])
+    if get_origin(hint) in (Union, types.UnionType):
+        return " or ".join(_wanted(option) for option in get_args(hint))
+    words = {bool: "true or false", int: "a whole number", str: "text", type(None): "null"}
+    return words.get(hint, str(hint))
+
+
+def _dotted(where: str, key: str) -> str:
+    return f"{where}.{key}" if where else key
+
+
+def _indices(value: Any, field: str, source: str) -> list[int]:
+    """Return the numbers that `[0, 2]`, `"3"`, `"4-6"` or a list of those mean."""
+    numbers: list[int] = []
+    for part in value if isinstance(value, list) else [value]:
+        first, dash, last = part.strip().partition("-") if isinstance(part, str) else (part, "", "")
+        try:
+            span = (int(first), int(last) if dash else int(first))
+        except (ValueError, TypeError):
+            span = (-1, -1)
+        if isinstance(part, (bool, float)) or not 0 <= span[0] <= span[1] <= _LARGEST_INDEX:
+            raise _bad_value(source, field, value, str(get_args(Indices)[1]))
+        numbers.extend(range(span[0], span[1] + 1))
+    return numbers
+
+
+def _check_capture(config: CaptureConfig, source: str) -> None:
+    """Refuse what each field allows alone but not together."""
+    if config.level == "L2":
+        raise ConfigError(
+            f"{source}: level 'L2' (kernels) needs the vendor's own dump; use 'L0', 'L1', 'mix' or 'debug'."
+        )
+    for task, block in (("statistics", config.statistics), ("tensor", config.tensor)):
+        if len(block.scope) not in (0, 2) and not (len(block.scope) == 1 and config.level == "mix"):
+            raise _bad_value(source, f"{task}.scope", block.scope, "the first and the last name of a range, or empty")
+    if config.async_dump and config.task == "tensor" and not config.tensor.list:
+        raise ConfigError(
+            f"{source}: async_dump with task 'tensor' needs 'tensor.list', or device memory would fill up."
+        )
+    if config.async_dump and _summary_mode(config) == "md5":
+        raise ConfigError(f"{source}: async_dump cannot be used with summary_mode 'md5'; switch one of them off.")
+    for field, number, least in (
+        ("tensor.diff_nums", config.tensor.diff_nums, -1),
+        ("overflow_check.overflow_nums", config.overflow_check.overflow_nums, -1),
+    ):
+        if number < least or number == 0:
+            raise _bad_value(source, field, number, "a whole number from 1, or -1 for no limit")
+    if config.task == "free_benchmark":
+        _check_free_benchmark(config.free_benchmark, source)
+
+
+def _summary_mode(config: CaptureConfig) -> str:
+    return config.tensor.summary_mode if config.task == "tensor" else config.statistics.summary_mode
+
+
+def _check_free_benchmark(block: FreeBenchmarkTask, source: str) -> None:
+    where = f"{source}: free_benchmark"
+    if block.scope and block.list:
+        raise ConfigError(f"{where}: give 'scope' or 'list', not both.")
+    if (block.fuzz_device == "cpu") != (block.pert_mode == "to_cpu"):
+        raise ConfigError(
+            f"{where}: fuzz_device 'cpu' and pert_mode 'to_cpu' go together; one is set without the other."
+        )
+    if block.handler_type == "fix" and block.pert_mode not in ("improve_precision", "to_cpu"):
+        raise ConfigError(f"{where}: handler_type 'fix' works with pert_mode 'improve_precision' or 'to_cpu' only.")
+    if block.handler_type == "fix" and (block.if_preheat or block.fuzz_stage == "backward"):
+        raise ConfigError(f"{where}: handler_type 'fix' works neither with if_preheat nor with fuzz_stage 'backward'.")
+    if block.fuzz_stage == "backward" and not block.list:
+        raise ConfigError(f"{where}: fuzz_stage 'backward' needs 'list', since the listed APIs' activations are kept.")
+    for field, number in (("preheat_step", block.preheat_step), ("max_sample", block.max_sample)):
+        if number < 1:
+            raise _bad_value(source, f"free_benchmark.{field}", number, "a whole number from 1")

@@ -1,0 +1,117 @@
+"""Every exception torchparity raises on purpose.
+
+ParityError                 exit code 2: the command line prints it as one sentence
+├── ConfigError             config.json or compare.json: field, value, what would work
+├── RecordNameError         a text that is not the name of a record or an item
+├── UnknownPluginError      a format, device or kernel that does not exist
+├── MissingTorchError       recording was asked for where torch is not installed
+├── RunError                something about a run folder
+│   ├── RunNotFoundError    the path does not exist or holds no run
+│   ├── RunExistsError      the path already holds a run
+│   ├── NotRecordedError    the run has no such step, rank, record, item or tensor
+│   ├── DamagedFileError    a file that cannot be what it says it is
+│   ├── UnsafeFileError     a file that asks for something a reader must not do
+│   └── RunWriteError       the disk refused
+└── InternalError           exit code 3: our fault
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from pathlib import Path
+
+
+class ParityError(Exception):
+    """Base class: the command line prints it as one sentence and exits with `exit_code`."""
+
+    exit_code = 2
+
+
+class ConfigError(ParityError):
+    """A settings file or argument that cannot be used."""
+
+
+class RecordNameError(ParityError):
+    """A text that does not follow the grammar of record or item names."""
+
+
+class UnknownPluginError(ParityError):
+    """A format, device, kernel or perturbation that does not exist."""
+
+    def __init__(self, kind: str, name: str, available: list[str]) -> None:
+        self.kind, self.name, self.available = kind, name, available
+        super().__init__(f"no {kind} named {name!r}.{nearest(name, available)} Available: {', '.join(available)}.")
+
+
+class MissingTorchError(ParityError):
+    """torch is needed and not installed."""
+
+    def __init__(self, wanted_for: str) -> None:
+        super().__init__(
+            f"{wanted_for} needs torch, which is not installed here; `pip install torchparity[torch]` adds it."
+        )
+
+
+class RunError(ParityError):
+    """Something about a run folder."""
+
+
+class RunNotFoundError(RunError):
+    """A path that does not exist or holds no run."""
+
+
+class RunExistsError(RunError):
+    """A path that already holds a run."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        super().__init__(f"{path} already holds a run; choose another folder or ask to overwrite it.")
+
+
+class NotRecordedError(RunError):
+    """A step, rank, record, item or tensor that the run does not have."""
+
+    def __init__(self, kind: str, wanted: str, available: Iterable[str], where: str) -> None:
+        names = list(available)
+        self.kind, self.wanted = kind, wanted
+        super().__init__(f"{where} has no {kind} {wanted!r}.{nearest(wanted, names)}{_some_of(names)}")
+
+
+class DamagedFileError(RunError):
+    """A file whose content cannot be what it says it is."""
+
+    def __init__(self, path: Path | str, problem: str) -> None:
+        self.path, self.problem = Path(path), problem
+        super().__init__(f"{path}: {problem}.")
+
+
+class UnsafeFileError(DamagedFileError):
+    """A file that asks for something a reader must not do: run code, leave its folder."""
+
+
+class RunWriteError(RunError):
+    """The disk, a quota or a permission refused a write."""
+
+    def __init__(self, path: Path | str, reason: str) -> None:
+        self.path = Path(path)
+        super().__init__(f"cannot write {path}: {reason}.")
+
+
+class InternalError(ParityError):
+    """A fault of torchparity itself."""
+
+    exit_code = 3
+
+
+def nearest(name: str, available: Iterable[str]) -> str:
+    """Return " Did you mean 'x'?" for the closest of `available`, or nothing."""
+    guess = get_close_matches(name, list(available), n=1)
+    return f" Did you mean {guess[0]!r}?" if guess else ""
+
+
+def _some_of(names: list[str], most: int = 8) -> str:
+    if not names:
+        return ""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f" It has: {', '.join(names[:most])}{more}."

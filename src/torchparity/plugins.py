@@ -1,0 +1,28 @@
+"""A file in a folder is a plugin: the directory listing is the registry.
+
+Nothing is registered and nothing loads before it is asked for. A plugin folder's
+`__init__.py` states the contract, each `x.py` in it is the plugin `x` and holds
+`PLUGIN`, and `_x.py` is machinery.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from torchparity.errors import UnknownPluginError
+
+_KIND = {"storage": "tensor format", "kernels": "kernel", "devices": "device", "report": "report format"}
+
+
+def names(folder: str) -> list[str]:
+    """Return the plugin names in `folder`, without importing them."""
+    return sorted(file.stem for file in (Path(__file__).parent / folder).glob("[!_]*.py"))
+
+
+def load(folder: str, name: str) -> Any:
+    """Import one plugin; raise `UnknownPluginError` for a name with no file."""
+    if name not in (available := names(folder)):
+        raise UnknownPluginError(_KIND.get(folder, folder), name, available)
+    return import_module(f"torchparity.{folder}.{name}").PLUGIN

@@ -1,0 +1,221 @@
+"""The data model: what a run holds, free of torch and of any file format.
+
+A record is one call of one API or module in one direction. Its arguments are nested
+lists and mappings; the leaves of that nest are the types below. An item is one leaf
+with its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from torchparity.naming import Direction, flatten
+
+Number = float | int | bool | None
+
+
+class Statistics(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a tensor's values.
+
+    `max` to `norm` are over all elements, so one NaN makes all four NaN. The `finite_`
+    twins leave NaN and infinities out and the counts say how many there were; a tool
+    that does not record them leaves None. An empty tensor has counts of 0 and no values.
+    """
+
+    max: Number = None
+    min: Number = None
+    mean: Number = None
+    norm: Number = None
+    finite_max: Number = None
+    finite_min: Number = None
+    finite_mean: Number = None
+    finite_norm: Number = None
+    nan_count: int | None = None
+    inf_count: int | None = None
+    negative_inf_count: int | None = None
+    zero_count: int | None = None
+
+
+class Location(msgspec.Struct, frozen=True):
+    """Where the bytes of a tensor are: a shard, the key inside it, and their CRC-32."""
+
+    file: str
+    key: str
+    crc32: str
+
+
+class TensorLeaf(msgspec.Struct, frozen=True, kw_only=True):
+    """A tensor: dtype as torch prints it ("torch.bfloat16"), shape, and what was kept of it."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    type: str = "torch.Tensor"
+    statistics: Statistics | None = None
+    requires_grad: bool | None = None
+    checksum: str | None = None
+    data_name: str | None = None
+    stored_in: Location | None = None
+    layout: str | None = None
+
+    @property
+    def numel(self) -> int:
+        count = 1
+        for size in self.shape:
+            count *= size
+        return count
+
+
+class GroupLeaf(msgspec.Struct, frozen=True, kw_only=True):
+    """A process group of torch.distributed."""
+
+    ranks: tuple[int, ...]
+    id: str | None = None
+    type: str = "torch.ProcessGroup"
+
+
+class ValueLeaf(msgspec.Struct, frozen=True):
+    """Any other argument: its type by name and a value that JSON can hold.
+
+    int, float, bool, str: the value. complex: [real, imaginary]. slice: [start, stop, step].
+    torch.Size: list of int. torch.dtype, torch.device, torch.memory_format: as torch
+    prints them. Ellipsis: None. NumPy scalars: type "float32" and the value.
+    Objects with no value of use keep their type's name and None.
+    """
+
+    type: str
+    value: Any = None
+
+
+Leaf = TensorLeaf | GroupLeaf | ValueLeaf | None
+Nest = Any  # Leaf, or list[Nest], or dict[str, Nest]: msgspec and mypy have no use for the recursion
+LEAF_TYPES = (TensorLeaf, GroupLeaf, ValueLeaf)
+
+
+class Item(msgspec.Struct, frozen=True):
+    """One leaf of a record: `input.0`, `input.weight`, `output.1`, `parameters.bias`."""
+
+    name: str
+    role: str
+    leaf: Leaf
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """One call of one API or module, one direction.
+
+    Forward fills inputs, outputs and, for a module, parameters. In backward `input_args`
+    are the gradients of the forward outputs and `output`/`output_kwargs` those of the
+    forward arguments, each at its argument's place. parameters_grad fills `gradients`,
+    a single point `value`.
+    """
+
+    name: str
+    direction: Direction
+    input_args: list[Nest] = msgspec.field(default_factory=list)
+    input_kwargs: dict[str, Nest] = msgspec.field(default_factory=dict)
+    output: list[Nest] = msgspec.field(default_factory=list)
+    output_kwargs: dict[str, Nest] = msgspec.field(default_factory=dict)
+    parameters: dict[str, Nest] | None = None
+    gradients: dict[str, Nest] = msgspec.field(default_factory=dict)
+    value: Nest = None
+    is_recompute: bool = False
+    in_backward: bool = False
+    error: str | None = None
+    seconds: float | None = None
+
+    def items(self) -> Iterator[Item]:
+        """Yield every leaf with its name: inputs, keyword inputs, parameters, outputs."""
+        for role, nest in self._roles():
+            for name, leaf in flatten(role, nest, LEAF_TYPES):
+                yield Item(name, role.partition(".")[0], _leaf(leaf))
+        for name, nest in self.gradients.items():
+            for item, leaf in flatten(name, nest, LEAF_TYPES):
+                yield Item(item, "parameters_grad", _leaf(leaf))
+        if self.direction == "debug":
+            for item, leaf in flatten("", self.value, LEAF_TYPES):
+                yield Item(item.removeprefix("."), "value", _leaf(leaf))
+
+    def item_name(self, item: str) -> str:
+        """Return the item's full name, unique in a run."""
+        return f"{self.name}.{item}" if item else self.name
+
+    def _roles(self) -> Iterator[tuple[str, Nest]]:
+        for index, value in enumerate(self.input_args):
+            yield f"input.{index}", value
+        for key, value in self.input_kwargs.items():
+            yield f"input.{key}", value
+        for key, value in (self.parameters or {}).items():
+            yield f"parameters.{key}", value
+        for index, value in enumerate(self.output):
+            yield f"output.{index}", value
+        for key, value in self.output_kwargs.items():
+            yield f"output.{key}", value
+
+
+class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """What the head of a dump.json says about the run."""
+
+    task: str = "statistics"
+    level: str = "L1"
+    framework: str = "pytorch"
+    dump_data_dir: str | None = None
+    tool: str | None = None
+    run_id: str | None = None
+
+
+class StackGroup(msgspec.Struct, frozen=True):
+    """A call stack and the records that were called from it, innermost frame first."""
+
+    records: list[str]
+    frames: list[str]
+
+
+def describe(value: Any) -> ValueLeaf | None:
+    """Return the leaf for an argument that is not a tensor, a process group or a container.
+
+    Works on torch's own small types by their type's name, so torch is not imported.
+    """
+    if value is None:
+        return None
+    kind = type(value)
+    if kind.__module__ == "numpy":
+        return _describe_numpy(kind.__name__, value)
+    if isinstance(value, (bool, int, float, str)):
+        plain = next(kind for kind in (bool, int, float, str) if isinstance(value, kind))
+        return ValueLeaf(plain.__name__, plain(value))
+    if isinstance(value, complex):
+        return ValueLeaf("complex", [value.real, value.imag])
+    if isinstance(value, slice):
+        return ValueLeaf("slice", [_bound(value.start), _bound(value.stop), _bound(value.step)])
+    if value is Ellipsis:
+        return ValueLeaf("Ellipsis")
+    name = f"{kind.__module__}.{kind.__qualname__}"
+    if name == "torch.Size":
+        return ValueLeaf(name, [int(size) for size in value])
+    if name in ("torch.dtype", "torch.device", "torch.memory_format", "torch.layout"):
+        return ValueLeaf(name, str(value))
+    if name.endswith((".ReduceOp", ".RedOpType")):
+        return ValueLeaf("torch.distributed.ReduceOp", str(getattr(value, "op", value)))
+    return ValueLeaf(name)
+
+
+def _describe_numpy(name: str, scalar: Any) -> ValueLeaf:
+    """Return the leaf of a NumPy scalar; complex ones become a pair, as `complex` does."""
+    plain = scalar.item()
+    if isinstance(plain, complex):
+        return ValueLeaf(name, [plain.real, plain.imag])
+    return ValueLeaf(name, plain if isinstance(plain, (bool, int, float, str)) else str(plain))
+
+
+def _bound(bound: Any) -> int | str | None:
+    """Return a slice's bound; a tensor's type only, since reading its value would wait for the device."""
+    return bound if bound is None or isinstance(bound, int) else type(bound).__name__
+
+
+def _leaf(value: Any) -> Leaf:
+    """Return an empty list or mapping as the leaf it is."""
+    if value is None or isinstance(value, LEAF_TYPES):
+        return value
+    return ValueLeaf("dict" if isinstance(value, Mapping) else "list", None)

@@ -1,0 +1,14 @@
+"""A run on disk: `RunWriter` writes it, `open_run` reads it, whichever tool wrote it.
+
+Plugin folder: each `x.py` is a tensor format and its `PLUGIN` a `TensorFormat`: a file
+suffix, a `source` that reads the tensors of one folder and a `sink` that writes them. A
+source returns mapped bytes after checking that they are what the record says; it runs
+nothing that a file asks for. A sink is used by one thread and may keep what it is given
+until `close`. `_x.py` is machinery; `_torch.py` alone imports torch.
+"""
+
+from torchparity.storage._formats import TensorFormat, TensorSink, TensorSource
+from torchparity.storage._run_reader import RunPart, RunReader, open_run
+from torchparity.storage._run_writer import RunWriter
+
+__all__ = ["RunPart", "RunReader", "RunWriter", "TensorFormat", "TensorSink", "TensorSource", "open_run"]

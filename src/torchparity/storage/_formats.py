@@ -1,0 +1,47 @@
+"""The contract of a tensor format; `storage/__init__.py` tells it in words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+from torchparity.records import Location, TensorLeaf
+from torchparity.tensors import HostTensor
+
+
+class TensorSource(Protocol):
+    """Reads the tensors of one folder."""
+
+    def read(self, leaf: TensorLeaf, *, verify: bool) -> HostTensor:
+        """Return the tensor that `leaf` describes, mapped where the format allows it.
+
+        With `verify` the stored checksum is compared first. Raises `DamagedFileError`
+        for bytes that are not this leaf's, `UnsafeFileError` for what must not be read.
+        """
+
+    def stored_bytes(self) -> int:
+        """Return the size on disk of all tensors of the folder."""
+
+
+class TensorSink(Protocol):
+    """Writes tensors into one folder; used by one thread."""
+
+    def put(self, name: str, tensor: HostTensor) -> tuple[str, Location | None]:
+        """Take a tensor that nobody will change; return its data_name and where it is."""
+
+    def close(self) -> None:
+        """Make everything that was put readable."""
+
+    def abandon(self) -> None:
+        """Remove what is half-written after a failure; what was complete stays."""
+
+
+class TensorFormat(Protocol):
+    """What `PLUGIN` in each file of `storage/` is."""
+
+    suffix: str
+
+    def source(self, folder: Path) -> TensorSource: ...
+
+    def sink(self, folder: Path) -> TensorSink:
+        """Raise `RunWriteError` where the format can only be read."""

@@ -1,0 +1,49 @@
+"""A queue that is full when it holds too many bytes: the producer waits instead of memory growing."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from typing import Generic, TypeVar
+
+Entry = TypeVar("Entry")
+
+
+class ByteBoundedQueue(Generic[Entry]):
+    """First in, first out. An entry larger than the limit passes when the queue is empty."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._entries: deque[tuple[Entry, int]] = deque()
+        self._bytes = 0
+        self._closed = False
+        self._changed = threading.Condition()
+
+    def put(self, entry: Entry, nbytes: int) -> None:
+        """Add an entry, waiting for room; after `close` entries are dropped."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or not self._bytes or self._bytes + nbytes <= self._limit)
+            if not self._closed:
+                self._entries.append((entry, nbytes))
+                self._bytes += nbytes
+                self._changed.notify_all()
+
+    def get(self) -> Entry:
+        """Return the oldest entry, waiting for one."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._entries)
+            entry, nbytes = self._entries.popleft()
+            self._bytes -= nbytes
+            self._changed.notify_all()
+            return entry
+
+    def is_empty(self) -> bool:
+        return not self._entries
+
+    def close(self) -> None:
+        """Let go of everything: waiting producers return and their entries are dropped."""
+        with self._changed:
+            self._closed = True
+            self._entries.clear()
+            self._bytes = 0
+            self._changed.notify_all()

@@ -1,0 +1,176 @@
+"""Writing a run: records and tensors go through a bounded queue to one thread that owns the files."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from torchparity import __version__, plugins
+from torchparity.errors import ConfigError, InternalError, ParityError, RunExistsError, RunWriteError
+from torchparity.records import Record, RunInfo, StackGroup
+from torchparity.storage._formats import TensorFormat
+from torchparity.storage._layout import is_part
+from torchparity.storage._queue import ByteBoundedQueue
+from torchparity.storage._step_writer import StepWriter
+from torchparity.tensors import HostTensor
+
+QUEUE_BYTES = 256 << 20
+_RECORD_BYTES = 4096  # what a record without tensors counts for in the queue
+
+
+@dataclass(frozen=True)
+class _Start:
+    folder: Path
+
+
+@dataclass(frozen=True)
+class _Add:
+    record: Record
+    tensors: Mapping[str, HostTensor]
+
+
+@dataclass(frozen=True)
+class _Finish:
+    stacks: Iterable[StackGroup]
+    construct: Mapping[str, str | None]
+
+
+@dataclass(frozen=True)
+class _Close:
+    pass
+
+
+class RunWriter:
+    """Writes the steps of one rank below `path`.
+
+    Tensors handed to `add` are written later by another thread: the caller must not
+    change them. When the disk refuses, the next call raises `RunWriteError`; finished
+    steps stay readable.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        task: str = "statistics",
+        level: str = "L1",
+        rank: int = 0,
+        tensor_format: str = "safetensors",
+        overwrite: bool = False,
+        queue_bytes: int = QUEUE_BYTES,
+    ) -> None:
+        self.path, self.rank = Path(path), rank
+        self._format: TensorFormat = plugins.load("storage", tensor_format)
+        self._info = RunInfo(task=task, level=level, tool=f"torchparity {__version__}", run_id=uuid.uuid4().hex)
+        self._make_room(overwrite)
+        self._queue: ByteBoundedQueue[_Start | _Add | _Finish | _Close] = ByteBoundedQueue(queue_bytes)
+        self._failure: ParityError | None = None
+        self._step: int | None = None
+        self._thread = threading.Thread(target=self._work, name="torchparity-writer", daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> RunWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None and self._step is not None:
+            self.finish_step()
+        self.close()
+
+    def start_step(self, step: int) -> None:
+        """Begin a step; the one before must be finished."""
+        if self._step is not None:
+            raise ConfigError(f"step {step} was started before step {self._step} was finished.")
+        self._raise_failure()
+        folder = self.path / f"step{step}" / f"rank{self.rank}"
+        if is_part(folder):
+            raise RunExistsError(folder)
+        self._step = step
+        self._queue.put(_Start(folder), 0)
+
+    def add(self, record: Record, tensors: Mapping[str, HostTensor] | None = None) -> None:
+        """Hand over a record and the values of its items, by item name (`input.0`); waits while the queue is full.
+
+        An item whose values are given gets its data_name and place here.
+        """
+        if self._step is None:
+            raise ConfigError(f"record {record.name} was added outside a step; call start_step first.")
+        self._raise_failure()
+        held = tensors or {}
+        self._queue.put(_Add(record, held), _RECORD_BYTES + sum(tensor.nbytes for tensor in held.values()))
+
+    def finish_step(
+        self, *, stacks: Iterable[StackGroup] = (), construct: Mapping[str, str | None] | None = None
+    ) -> None:
+        """End the step: everything handed over is written and dump.json appears. Does not wait for that."""
+        if self._step is None:
+            raise ConfigError("there is no step to finish; call start_step first.")
+        self._step = None
+        self._raise_failure()
+        self._queue.put(_Finish(list(stacks), dict(construct or {})), _RECORD_BYTES)
+
+    def close(self) -> None:
+        """Wait until everything is on disk; raise what went wrong on the way. A step in hand stays a journal."""
+        if self._thread.is_alive():
+            self._queue.put(_Close(), 0)
+            self._thread.join()
+        self._raise_failure()
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+    def _make_room(self, overwrite: bool) -> None:
+        """Create the run folder; refuse this rank's earlier steps, or remove them when asked to."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            old = [folder for folder in self.path.glob(f"step*/rank{self.rank}") if is_part(folder)]
+            if old and not overwrite:
+                raise RunExistsError(self.path)
+            for folder in old:
+                shutil.rmtree(folder)
+            if not os.access(self.path, os.W_OK | os.X_OK):
+                raise RunWriteError(self.path, "permission denied")
+        except OSError as error:
+            raise RunWriteError(error.filename or self.path, _reason(error)) from None
+
+    def _work(self) -> None:
+        step: StepWriter | None = None
+        try:
+            while not isinstance(task := self._queue.get(), _Close):
+                if isinstance(task, _Start):
+                    step = StepWriter(task.folder, self._info, self._format)
+                elif step is None:
+                    raise InternalError("a record reached the writer outside a step.")
+                elif isinstance(task, _Add):
+                    step.add(task.record, task.tensors, flush=self._queue.is_empty())
+                else:
+                    step.finish(task.stacks, task.construct)
+                    step = None
+            if step is not None:
+                step.suspend()
+        except (OSError, ParityError, TypeError, ValueError) as error:
+            self._failure = _as_write_error(error, step.folder if step else self.path)
+            self._queue.close()
+            if step is not None:
+                step.abandon()
+
+
+def _as_write_error(error: Exception, folder: Path) -> ParityError:
+    if isinstance(error, ParityError):
+        return error
+    if isinstance(error, OSError):
+        return RunWriteError(error.filename or folder, _reason(error))
+    return RunWriteError(folder, f"a record could not be encoded ({error})")
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()

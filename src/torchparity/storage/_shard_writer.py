@@ -1,0 +1,116 @@
+"""Writing safetensors shards: tensors are collected up to a shard's size and written in one go.
+
+The library does the writing: it takes the tensors where they are and lets other threads
+run meanwhile. A shard has a temporary name until it is whole.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from isal import isal_zlib
+from safetensors import SafetensorError, TensorSpec, serialize_file
+
+from torchparity.errors import RunWriteError
+from torchparity.records import Location
+from torchparity.storage._shard_reader import NATIVE, Shard
+from torchparity.tensors import HostTensor
+
+SHARD_BYTES = 256 << 20
+_BLOCK = 1 << 20
+Bytes = npt.NDArray[np.uint8]
+
+
+class ShardSink:
+    """Stores each distinct content once, whatever its name or shape."""
+
+    def __init__(self, folder: Path, shard_bytes: int = SHARD_BYTES) -> None:
+        self._folder, self._shard_bytes = folder, shard_bytes
+        self._waiting: dict[str, tuple[HostTensor, Bytes]] = {}
+        self._waiting_bytes = 0
+        self._shards = 0
+        self._keys = 0
+        self._known: dict[tuple[str, int, int], list[Location]] = {}
+        self._offsets: dict[str, int] = {}  # of tensors already on disk
+
+    def put(self, name: str, tensor: HostTensor) -> tuple[str, Location | None]:
+        raw = tensor.raw()
+        crc = isal_zlib.crc32(raw)
+        alike = self._known.setdefault((tensor.dtype, raw.size, crc), [])
+        # A CRC-32 can coincide by chance, so only equal bytes count as the same tensor.
+        place = next((place for place in alike if self._holds(place, raw)), None)
+        if place is None:
+            if self._waiting and self._waiting_bytes + raw.size > self._shard_bytes:
+                self._write_shard()
+            place = Location(self._shard_name(), str(self._keys), f"{crc:08x}")
+            self._keys += 1
+            self._waiting[place.key] = (tensor, raw)
+            self._waiting_bytes += raw.size
+            alike.append(place)
+        return f"{name}.safetensors", place
+
+    def close(self) -> None:
+        if self._waiting:
+            self._write_shard()
+
+    def abandon(self) -> None:
+        self._waiting.clear()
+        self._temporary().unlink(missing_ok=True)
+
+    def _shard_name(self) -> str:
+        return f"data-{self._shards:05}.safetensors"
+
+    def _temporary(self) -> Path:
+        return self._folder / f".{self._shard_name()}.part"
+
+    def _write_shard(self) -> None:
+        path, temporary = self._folder / self._shard_name(), self._temporary()
+        specs = {key: _spec(tensor, raw) for key, (tensor, raw) in self._waiting.items()}
+        try:
+            serialize_file(specs, temporary)
+            os.replace(temporary, path)
+        except (SafetensorError, OSError) as error:
+            raise RunWriteError(path, str(error).removeprefix("Error while serializing: ")) from None
+        shard = Shard(path)
+        self._offsets |= {key: shard.offset_of(key) for key in self._waiting}
+        self._waiting.clear()
+        self._waiting_bytes = 0
+        self._shards += 1
+
+    def _holds(self, place: Location, raw: Bytes) -> bool:
+        waiting = self._waiting.get(place.key)
+        blocks = _blocks(waiting[1]) if waiting else self._stored_blocks(place, raw.size)
+        return all(_same(mine, theirs) for mine, theirs in zip(_blocks(raw), blocks, strict=True))
+
+    def _stored_blocks(self, place: Location, size: int) -> Iterator[Bytes]:
+        """Yield the bytes of a stored tensor; read, not mapped, so that memory stays small."""
+        with open(self._folder / place.file, "rb", buffering=0) as file:
+            file.seek(self._offsets[place.key])
+            for start in range(0, size, _BLOCK):
+                yield np.frombuffer(file.read(min(_BLOCK, size - start)), np.uint8)
+
+
+def _spec(tensor: HostTensor, raw: Bytes) -> TensorSpec:
+    native = tensor.dtype in NATIVE
+    return TensorSpec(
+        dtype=tensor.dtype.removeprefix("torch.") if native else "uint8",
+        shape=tensor.shape if native else raw.shape,
+        data_ptr=raw.ctypes.data,
+        data_len=raw.size,
+    )
+
+
+def _blocks(raw: Bytes) -> Iterator[Bytes]:
+    return (raw[start : start + _BLOCK] for start in range(0, raw.size, _BLOCK))
+
+
+def _same(left: Bytes, right: Bytes) -> bool:
+    if left.size != right.size:
+        return False
+    whole = left.size & ~7
+    words = np.array_equal(left[:whole].view(np.uint64), right[:whole].view(np.uint64))
+    return words and np.array_equal(left[whole:], right[whole:])

@@ -1,0 +1,130 @@
+"""Writing one step: its records are lines of a journal while it lasts and dump.json when it ends.
+
+dump.json is written under a temporary name and renamed, then the journal goes. A killed
+process therefore loses at most the step in hand, and most of that can be read from the
+journal.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from torchparity import __version__
+from torchparity.records import LEAF_TYPES, Nest, Record, RunInfo, StackGroup, TensorLeaf
+from torchparity.storage._codec import record_to_json
+from torchparity.storage._formats import TensorFormat, TensorSink
+from torchparity.storage._json import encode
+from torchparity.storage._layout import JOURNAL, TENSOR_FOLDER
+from torchparity.tensors import HostTensor
+
+
+class StepWriter:
+    """The files of the step in hand; used by the writer's thread alone."""
+
+    def __init__(self, folder: Path, info: RunInfo, tensor_format: TensorFormat) -> None:
+        self.folder, self._info, self._format = folder, info, tensor_format
+        self._lines: dict[str, list[bytes]] = {"dump.json": [], "debug.json": []}
+        self._sink: TensorSink | None = None
+        folder.mkdir(parents=True, exist_ok=True)
+        self._journal = (folder / JOURNAL).open("wb")
+        self._journal.write(encode(self._head()) + b"\n")
+
+    def add(self, record: Record, tensors: Mapping[str, HostTensor], *, flush: bool) -> None:
+        placed = _place(record, {item: self._store(record.item_name(item), tensors[item]) for item in tensors})
+        entry = encode(record_to_json(placed))
+        name = encode(record.name)
+        self._lines["debug.json" if record.direction == "debug" else "dump.json"].append(name + b": " + entry)
+        self._journal.write(b"[" + name + b", " + entry + b"]\n")
+        if flush:
+            self._journal.flush()
+
+    def finish(self, stacks: Iterable[StackGroup], construct: Mapping[str, str | None]) -> None:
+        if self._sink is not None:
+            self._sink.close()
+        groups = {str(index): [group.records, group.frames] for index, group in enumerate(stacks)}
+        _write_whole(self.folder / "stack.json", _lines_of(groups))
+        _write_whole(self.folder / "construct.json", _lines_of(dict(construct)))
+        for name, lines in self._lines.items():
+            if lines or (name == "dump.json" and not self._lines["debug.json"]):
+                head = encode(self._head())[:-1]
+                _write_whole(self.folder / name, head + b', "data": {\n' + b",\n".join(lines) + b"\n}}\n")
+        self._journal.close()
+        (self.folder / JOURNAL).unlink()
+
+    def suspend(self) -> None:
+        """Keep an unfinished step as a journal, with the tensors that it has."""
+        if self._sink is not None:
+            self._sink.close()
+        self._journal.close()
+
+    def abandon(self) -> None:
+        """Leave the journal for the reader and nothing half-written beside it."""
+        if self._sink is not None:
+            self._sink.abandon()
+        with suppress(OSError):  # a full disk refuses the last lines
+            self._journal.close()
+        for part in self.folder.glob(".*.part"):
+            part.unlink(missing_ok=True)
+
+    def _store(self, name: str, tensor: HostTensor) -> dict[str, object]:
+        if self._sink is None:
+            folder = self.folder / TENSOR_FOLDER
+            folder.mkdir(exist_ok=True)
+            self._sink = self._format.sink(folder)
+        data_name, stored_in = self._sink.put(name, tensor)
+        return {"data_name": data_name, "stored_in": stored_in}
+
+    def _head(self) -> dict[str, object]:
+        tensors = self.folder / TENSOR_FOLDER
+        return {
+            "task": self._info.task,
+            "level": self._info.level,
+            "framework": self._info.framework,
+            "dump_data_dir": str(tensors.absolute()) if self._sink else None,
+            "torchparity": {"version": __version__, "run_id": self._info.run_id},
+        }
+
+
+def _place(record: Record, places: Mapping[str, dict[str, object]]) -> Record:
+    """Return the record with data_name and place filled in for the items that were stored."""
+    if not places:
+        return record
+
+    def nest(name: str, value: Nest) -> Nest:
+        if isinstance(value, TensorLeaf) and name in places:
+            return msgspec.structs.replace(value, **places[name])
+        if isinstance(value, LEAF_TYPES):
+            return value
+        if isinstance(value, dict):
+            return {key: nest(f"{name}.{key}" if name else str(key), entry) for key, entry in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [nest(f"{name}.{index}" if name else str(index), entry) for index, entry in enumerate(value)]
+        return value
+
+    return msgspec.structs.replace(
+        record,
+        input_args=nest("input", record.input_args),
+        input_kwargs=nest("input", record.input_kwargs),
+        output=nest("output", record.output),
+        output_kwargs=nest("output", record.output_kwargs),
+        parameters=nest("parameters", record.parameters),
+        gradients=nest("", record.gradients),
+        value=nest("", record.value),
+    )
+
+
+def _lines_of(document: Mapping[str, object]) -> bytes:
+    """Return strict JSON with one entry a line, so that a person can grep it."""
+    lines = [encode(key) + b": " + encode(value) for key, value in document.items()]
+    return b"{\n" + b",\n".join(lines) + b"\n}\n"
+
+
+def _write_whole(path: Path, content: bytes) -> None:
+    temporary = path.with_name(f".{path.name}.part")
+    temporary.write_bytes(content)
+    os.replace(temporary, path)

@@ -1,0 +1,147 @@
+"""msprobe's format: one .pt file per tensor, as torch.save writes it; read without torch and without unpickling."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from isal import isal_zlib
+
+from torchparity.errors import DamagedFileError, RunWriteError
+from torchparity.records import Location, TensorLeaf
+from torchparity.storage import _zip
+from torchparity.storage._files import inside, map_file
+from torchparity.storage._formats import TensorSink, TensorSource
+from torchparity.storage._pickled_tensor import PickledTensor, read_pickle
+from torchparity.tensors import DTYPES, HostTensor
+
+_LONGEST_FILE_NAME = 255
+_LARGEST_EXPANSION = 256 << 20
+
+
+def read_pt(path: Path, *, verify: bool = True) -> HostTensor:
+    """Return the tensor in a .pt file, mapped; with `verify` the archive's own CRC-32 is checked."""
+    files = _zip.entries(map_file(path), path)
+    pickles = [name for name in files if name.endswith("/data.pkl") and name.count("/") == 1]
+    if len(pickles) != 1:
+        raise DamagedFileError(path, "it is a zip file, but not one that torch.save writes")
+    root = pickles[0].removesuffix("data.pkl")
+    order = files.get(f"{root}byteorder")
+    if order is not None and order.data.tobytes() != b"little":
+        raise DamagedFileError(path, "it was written on a big-endian machine, which cannot be read here")
+    tensor = read_pickle(files[pickles[0]].data.tobytes(), path)
+    storage = files.get(f"{root}data/{tensor.storage}")
+    if storage is None:
+        raise DamagedFileError(path, f"it lacks the data of its storage {tensor.storage!r}")
+    if verify and isal_zlib.crc32(storage.data) != storage.crc32:
+        raise DamagedFileError(path, "its bytes have changed since they were written (the CRC-32 differs)")
+    return HostTensor(tensor.dtype, _view(tensor, storage.data, path))
+
+
+def _view(tensor: PickledTensor, storage: npt.NDArray[np.uint8], path: Path) -> npt.NDArray[Any]:
+    """Return the elements a tensor shows of its storage."""
+    kind = DTYPES[tensor.dtype]
+    count = math.prod(tensor.shape)
+    if count == 0:
+        return np.empty(_empty_shape(tensor, path), kind)
+    available = storage.size // kind.itemsize
+    last = tensor.offset + sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride, strict=True))
+    if last >= available:
+        raise DamagedFileError(
+            path, f"shape {tensor.shape} with stride {tensor.stride} needs more than its {storage.size} bytes"
+        )
+    if count > available and count * kind.itemsize > _LARGEST_EXPANSION:
+        raise DamagedFileError(
+            path, f"shape {tensor.shape} repeats its {storage.size} bytes into far more than a tensor holds"
+        )
+    elements = storage[: available * kind.itemsize].view(kind)[tensor.offset :]
+    strides = [step * kind.itemsize for step in tensor.stride]
+    try:
+        array = np.lib.stride_tricks.as_strided(elements, tensor.shape, strides, writeable=False)
+    except ValueError as error:
+        raise DamagedFileError(path, f"no tensor has the shape {tensor.shape} ({error})") from None
+    array = np.conj(array) if tensor.conjugate else array
+    return np.negative(array) if tensor.negative else array
+
+
+def _empty_shape(tensor: PickledTensor, path: Path) -> tuple[int, ...]:
+    if len(tensor.shape) > 32 or max(tensor.shape) > 1 << 62:
+        raise DamagedFileError(path, f"no tensor has the shape {tensor.shape}")
+    return tensor.shape
+
+
+class PtSource:
+    """Reads `data_name` from a folder of .pt files."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def read(self, leaf: TensorLeaf, *, verify: bool) -> HostTensor:
+        path = inside(self._folder, leaf.data_name or "", "dump.json")
+        tensor = read_pt(path, verify=verify)
+        if tensor.dtype != leaf.dtype or tensor.shape != leaf.shape:
+            raise DamagedFileError(
+                path, f"it holds {tensor.dtype} {list(tensor.shape)}, recorded was {leaf.dtype} {list(leaf.shape)}"
+            )
+        return tensor
+
+    def stored_bytes(self) -> int:
+        return sum(file.stat().st_size for file in self._folder.glob("*.pt"))
+
+
+class PtSink:
+    """Writes one .pt file per tensor, through torch.save."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._temporary = folder / ".tensor.pt.part"
+
+    def put(self, name: str, tensor: HostTensor) -> tuple[str, Location | None]:
+        from torchparity.storage import _torch
+
+        data_name = file_name(name)
+        try:
+            _torch.save(tensor, self._temporary)
+            os.replace(self._temporary, self._folder / data_name)
+        except (OSError, RuntimeError) as error:  # torch reports a full disk as RuntimeError
+            raise RunWriteError(self._folder / data_name, str(error).splitlines()[0]) from None
+        return data_name, None
+
+    def close(self) -> None:
+        """Every file is whole already."""
+
+    def abandon(self) -> None:
+        self._temporary.unlink(missing_ok=True)
+
+
+def file_name(item: str) -> str:
+    """Return the file name for an item: its own name, shortened by a hash where the file system needs it.
+
+    Characters that a file name cannot hold are replaced, and the hash keeps such names apart.
+    """
+    safe = "".join("_" if char in '/\\\0:*?"<>|' or ord(char) < 32 else char for char in item)
+    if safe == item and len(safe.encode()) + len(".pt") <= _LONGEST_FILE_NAME:
+        return f"{safe}.pt"
+    digest = hashlib.sha256(item.encode()).hexdigest()[:16]
+    room = _LONGEST_FILE_NAME - len(f"~{digest}.pt")
+    return f"{safe.encode()[:room].decode(errors='ignore')}~{digest}.pt"
+
+
+class PtFormat:
+    """One file per tensor, for exchange with msprobe."""
+
+    suffix = ".pt"
+
+    def source(self, folder: Path) -> TensorSource:
+        return PtSource(folder)
+
+    def sink(self, folder: Path) -> TensorSink:
+        return PtSink(folder)
+
+
+PLUGIN = PtFormat()

@@ -1,0 +1,69 @@
+"""Our own format: safetensors shards of about 256 MiB, equal tensors stored once, mapped when read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from isal import isal_zlib
+
+from torchparity.errors import DamagedFileError
+from torchparity.records import TensorLeaf
+from torchparity.storage._files import inside
+from torchparity.storage._formats import TensorSink, TensorSource
+from torchparity.storage._shard_reader import CODES, NATIVE, Shard, bytes_needed
+from torchparity.storage._shard_writer import ShardSink
+from torchparity.tensors import DTYPES, HostTensor
+
+
+class ShardSource:
+    """Reads tensors out of a folder of shards, each mapped once."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._shards: dict[str, Shard] = {}
+
+    def read(self, leaf: TensorLeaf, *, verify: bool) -> HostTensor:
+        where = leaf.stored_in
+        if where is None:
+            raise DamagedFileError(self._folder, f"tensor {leaf.data_name!r} is not in a shard")
+        shard = self._shards.get(where.file)
+        if shard is None:
+            shard = self._shards[where.file] = Shard(inside(self._folder, where.file, "dump.json"))
+        raw, entry = shard.bytes_of(where.key)
+        kind = DTYPES.get(leaf.dtype)
+        if kind is None:
+            raise DamagedFileError(
+                shard.path, f"tensor {where.key!r} is recorded with the unknown dtype {leaf.dtype!r}"
+            )
+        if CODES[entry.dtype] != leaf.dtype and (leaf.dtype in NATIVE or entry.dtype != "U8"):
+            raise DamagedFileError(
+                shard.path, f"tensor {where.key!r} is stored as {entry.dtype} but recorded as {leaf.dtype}"
+            )
+        if raw.size != bytes_needed(leaf.dtype, leaf.shape):
+            raise DamagedFileError(
+                shard.path,
+                f"tensor {where.key!r} has {raw.size} bytes, too many or too few for {list(leaf.shape)} {leaf.dtype}",
+            )
+        if verify and f"{isal_zlib.crc32(raw):08x}" != where.crc32:
+            raise DamagedFileError(
+                shard.path, f"the bytes of tensor {where.key!r} have changed since they were written"
+            )
+        return HostTensor(leaf.dtype, raw.view(kind).reshape(leaf.shape))
+
+    def stored_bytes(self) -> int:
+        return sum(file.stat().st_size for file in self._folder.glob("*.safetensors"))
+
+
+class SafetensorsFormat:
+    """Shards written by `ShardSink`, read by `ShardSource`."""
+
+    suffix = ".safetensors"
+
+    def source(self, folder: Path) -> TensorSource:
+        return ShardSource(folder)
+
+    def sink(self, folder: Path) -> TensorSink:
+        return ShardSink(folder)
+
+
+PLUGIN = SafetensorsFormat()
