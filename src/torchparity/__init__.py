@@ -13,10 +13,22 @@ if TYPE_CHECKING:
     from torchparity.errors import ParityError
     from torchparity.records import Record, TensorLeaf
     from torchparity.storage import RunPart, RunReader, RunWriter, open_run
+    from torchparity.storage._torch import from_torch, to_torch
     from torchparity.tensors import HostTensor
 
 __version__ = "0.1.0"
-__all__ = ["HostTensor", "ParityError", "Record", "RunPart", "RunReader", "RunWriter", "TensorLeaf", "open_run"]
+__all__ = [
+    "HostTensor",
+    "ParityError",
+    "Record",
+    "RunPart",
+    "RunReader",
+    "RunWriter",
+    "TensorLeaf",
+    "from_torch",
+    "open_run",
+    "to_torch",
+]
 
 _HOME = {
     "HostTensor": "tensors",
@@ -26,7 +38,9 @@ _HOME = {
     "RunReader": "storage",
     "RunWriter": "storage",
     "TensorLeaf": "records",
+    "from_torch": "storage._torch",
     "open_run": "storage",
+    "to_torch": "storage._torch",
 }
 
 

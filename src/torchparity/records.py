@@ -7,7 +7,8 @@ with its name.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -92,6 +93,7 @@ class ValueLeaf(msgspec.Struct, frozen=True):
 Leaf = TensorLeaf | GroupLeaf | ValueLeaf | None
 Nest = Any  # Leaf, or list[Nest], or dict[str, Nest]: msgspec and mypy have no use for the recursion
 LEAF_TYPES = (TensorLeaf, GroupLeaf, ValueLeaf)
+_NONFINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
 class Item(msgspec.Struct, frozen=True):
@@ -137,6 +139,19 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
             for item, leaf in flatten("", self.value, LEAF_TYPES):
                 yield Item(item.removeprefix("."), "value", _leaf(leaf))
 
+    def replace_tensors(self, change: Callable[[str, TensorLeaf], TensorLeaf]) -> Record:
+        """Return the record with `change(item name, leaf)` in place of every tensor."""
+        return msgspec.structs.replace(
+            self,
+            input_args=_replace("input", self.input_args, change),
+            input_kwargs=_replace("input", self.input_kwargs, change),
+            output=_replace("output", self.output, change),
+            output_kwargs=_replace("output", self.output_kwargs, change),
+            parameters=_replace("parameters", self.parameters, change),
+            gradients=_replace("", self.gradients, change),
+            value=_replace("", self.value, change),
+        )
+
     def item_name(self, item: str) -> str:
         """Return the item's full name, unique in a run."""
         return f"{self.name}.{item}" if item else self.name
@@ -170,6 +185,67 @@ class StackGroup(msgspec.Struct, frozen=True):
 
     records: list[str]
     frames: list[str]
+
+
+class TensorProfile(msgspec.Struct, frozen=True, kw_only=True):
+    """What a person looks at in one tensor; `places` says at which index max, min and the first nan sit."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    checksum: str
+    statistics: Statistics
+    histogram_edges: list[float]
+    histogram_counts: list[int]
+    places: dict[str, list[int]]
+
+
+class RecordSize(msgspec.Struct, frozen=True):
+    """A record and what it cost: bytes of its tensors, or seconds of its call."""
+
+    name: str
+    amount: float
+
+
+class PartSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """What one rank recorded in one step, in numbers."""
+
+    step: int
+    rank: int
+    folder: str
+    task: str
+    level: str
+    tool: str | None
+    is_complete: bool
+    records: dict[str, int]
+    items: int
+    tensors: int
+    tensor_bytes: int
+    stored_bytes: int
+    nonfinite_records: int
+    largest: list[RecordSize]
+    slowest: list[RecordSize]
+    problems: list[str]
+
+
+class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """A run at a glance."""
+
+    path: str
+    steps: list[int]
+    ranks: list[int]
+    parts: list[PartSummary]
+
+
+def number_to_json(value: Any) -> Any:
+    """Return a number as strict JSON can hold it: nan and the infinities become words."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
+    return value
+
+
+def number_from_json(value: Any) -> Any:
+    """Return the number that `number_to_json` wrote; anything else as it is."""
+    return _NONFINITE.get(value, value) if isinstance(value, str) else value
 
 
 def describe(value: Any) -> ValueLeaf | None:
@@ -212,6 +288,17 @@ def _describe_numpy(name: str, scalar: Any) -> ValueLeaf:
 def _bound(bound: Any) -> int | str | None:
     """Return a slice's bound; a tensor's type only, since reading its value would wait for the device."""
     return bound if bound is None or isinstance(bound, int) else type(bound).__name__
+
+
+def _replace(name: str, nest: Nest, change: Callable[[str, TensorLeaf], TensorLeaf]) -> Nest:
+    if isinstance(nest, TensorLeaf):
+        return change(name, nest)
+    prefix = f"{name}." if name else ""
+    if isinstance(nest, dict):
+        return {key: _replace(f"{prefix}{key}", entry, change) for key, entry in nest.items()}
+    if isinstance(nest, (list, tuple)):
+        return [_replace(f"{prefix}{index}", entry, change) for index, entry in enumerate(nest)]
+    return nest
 
 
 def _leaf(value: Any) -> Leaf:

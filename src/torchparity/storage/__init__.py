@@ -7,8 +7,23 @@ nothing that a file asks for. A sink is used by one thread and may keep what it 
 until `close`. `_x.py` is machinery; `_torch.py` alone imports torch.
 """
 
+from torchparity.storage._codec import record_to_json
+from torchparity.storage._convert import Conversion, convert_run
 from torchparity.storage._formats import TensorFormat, TensorSink, TensorSource
 from torchparity.storage._run_reader import RunPart, RunReader, open_run
 from torchparity.storage._run_writer import RunWriter
+from torchparity.storage._summary import summarise
 
-__all__ = ["RunPart", "RunReader", "RunWriter", "TensorFormat", "TensorSink", "TensorSource", "open_run"]
+__all__ = [
+    "Conversion",
+    "RunPart",
+    "RunReader",
+    "RunWriter",
+    "TensorFormat",
+    "TensorSink",
+    "TensorSource",
+    "convert_run",
+    "open_run",
+    "record_to_json",
+    "summarise",
+]

@@ -7,8 +7,18 @@ from typing import Any
 
 from torchparity.errors import RecordNameError
 from torchparity.naming import Direction, parse_record
-from torchparity.records import GroupLeaf, Leaf, Location, Nest, Record, Statistics, TensorLeaf, ValueLeaf
-from torchparity.storage._json import number_from_json, number_to_json
+from torchparity.records import (
+    GroupLeaf,
+    Leaf,
+    Location,
+    Nest,
+    Record,
+    Statistics,
+    TensorLeaf,
+    ValueLeaf,
+    number_from_json,
+    number_to_json,
+)
 
 _STATISTICS = (("Max", "max"), ("Min", "min"), ("Mean", "mean"), ("Norm", "norm"))
 _COUNTS = (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 from typing import Any
 
@@ -11,20 +10,6 @@ import msgspec
 
 from torchparity.errors import DamagedFileError
 from torchparity.storage._files import read_file
-
-_NONFINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
-
-
-def number_to_json(value: Any) -> Any:
-    """Return a number as strict JSON can hold it: nan and the infinities become words."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
-    return value
-
-
-def number_from_json(value: Any) -> Any:
-    """Return the number that `number_to_json` wrote; anything else as it is."""
-    return _NONFINITE.get(value, value) if isinstance(value, str) else value
 
 
 def encode(value: Any) -> bytes:

@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from torchparity import __version__
-from torchparity.records import LEAF_TYPES, Nest, Record, RunInfo, StackGroup, TensorLeaf
+from torchparity.records import Location, Record, RunInfo, StackGroup, TensorLeaf
 from torchparity.storage._codec import record_to_json
 from torchparity.storage._formats import TensorFormat, TensorSink
 from torchparity.storage._json import encode
@@ -71,13 +71,12 @@ class StepWriter:
         for part in self.folder.glob(".*.part"):
             part.unlink(missing_ok=True)
 
-    def _store(self, name: str, tensor: HostTensor) -> dict[str, object]:
+    def _store(self, name: str, tensor: HostTensor) -> tuple[str, Location | None]:
         if self._sink is None:
             folder = self.folder / TENSOR_FOLDER
             folder.mkdir(exist_ok=True)
             self._sink = self._format.sink(folder)
-        data_name, stored_in = self._sink.put(name, tensor)
-        return {"data_name": data_name, "stored_in": stored_in}
+        return self._sink.put(name, tensor)
 
     def _head(self) -> dict[str, object]:
         tensors = self.folder / TENSOR_FOLDER
@@ -90,32 +89,16 @@ class StepWriter:
         }
 
 
-def _place(record: Record, places: Mapping[str, dict[str, object]]) -> Record:
+def _place(record: Record, places: Mapping[str, tuple[str, Location | None]]) -> Record:
     """Return the record with data_name and place filled in for the items that were stored."""
-    if not places:
-        return record
 
-    def nest(name: str, value: Nest) -> Nest:
-        if isinstance(value, TensorLeaf) and name in places:
-            return msgspec.structs.replace(value, **places[name])
-        if isinstance(value, LEAF_TYPES):
-            return value
-        if isinstance(value, dict):
-            return {key: nest(f"{name}.{key}" if name else str(key), entry) for key, entry in value.items()}
-        if isinstance(value, (list, tuple)):
-            return [nest(f"{name}.{index}" if name else str(index), entry) for index, entry in enumerate(value)]
-        return value
+    def placed(name: str, leaf: TensorLeaf) -> TensorLeaf:
+        if name not in places:
+            return leaf
+        data_name, stored_in = places[name]
+        return msgspec.structs.replace(leaf, data_name=data_name, stored_in=stored_in)
 
-    return msgspec.structs.replace(
-        record,
-        input_args=nest("input", record.input_args),
-        input_kwargs=nest("input", record.input_kwargs),
-        output=nest("output", record.output),
-        output_kwargs=nest("output", record.output_kwargs),
-        parameters=nest("parameters", record.parameters),
-        gradients=nest("", record.gradients),
-        value=nest("", record.value),
-    )
+    return record.replace_tensors(placed) if places else record
 
 
 def _lines_of(document: Mapping[str, object]) -> bytes:

@@ -1,0 +1,7 @@
+"""python -m torchparity."""
+
+import sys
+
+from torchparity.cli import main
+
+sys.exit(main())

@@ -1,0 +1,69 @@
+"""The command line: one file per command, each with `add_arguments` and `run`.
+
+A command's first docstring line is its help text. Nothing heavy is imported before a
+command runs, so that help appears at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+from rich_argparse import RawDescriptionRichHelpFormatter
+
+from torchparity import __version__
+from torchparity.errors import InternalError, ParityError
+
+
+def command_names() -> list[str]:
+    return sorted(file.stem for file in Path(__file__).parent.glob("[!_]*.py"))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; return its exit code: 0 fine, 1 differences, 2 usage or bad input, 3 our fault."""
+    commands: dict[str, ModuleType] = {name: import_module(f"torchparity.cli.{name}") for name in command_names()}
+    options = _parser(commands).parse_args(arguments)
+    try:
+        code: int = commands[options.command].run(options)
+        sys.stdout.flush()
+        return code
+    except ParityError as error:
+        return _fail(error)
+    except BrokenPipeError:
+        # The reader of our output has seen enough. Point stdout away or Python complains at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return 130
+    except Exception as error:  # noqa: BLE001 - a crash must not exit with 1, which means "the runs differ"
+        import traceback
+
+        traceback.print_exc()
+        return _fail(InternalError(f"internal error, please report it with the lines above: {error!r}."))
+
+
+def _fail(error: ParityError) -> int:
+    print(f"torchparity: {error}", file=sys.stderr)
+    return error.exit_code
+
+
+def _parser(commands: dict[str, ModuleType]) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="torchparity",
+        description="Find the operator that makes two PyTorch runs disagree.",
+        formatter_class=RawDescriptionRichHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"torchparity {__version__}")
+    added = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name, module in commands.items():
+        summary = (module.__doc__ or "").splitlines()[0].partition(": ")[2]
+        command = added.add_parser(
+            name, help=summary, description=module.__doc__, formatter_class=RawDescriptionRichHelpFormatter
+        )
+        module.add_arguments(command)
+    return parser

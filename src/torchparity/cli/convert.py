@@ -1,0 +1,30 @@
+"""torchparity convert: rewrite a run with its tensors in another format.
+
+torchparity convert RUN OUT --to pt             one .pt file per tensor, as msprobe reads them
+torchparity convert RUN OUT --to safetensors    shards, equal tensors stored once
+"""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("run", type=Path, metavar="RUN", help="run to read, from torchparity, msprobe or ptdbg")
+    parser.add_argument("output", type=Path, metavar="OUT", help="folder for the new run")
+    parser.add_argument("--to", choices=["pt", "safetensors"], required=True, help="format of the tensors")
+    parser.add_argument("--overwrite", action="store_true", help="replace a run that is already in OUT")
+
+
+def run(options: Namespace) -> int:
+    """Return 0, or 2 when something of the run could not be read; the rest is converted all the same."""
+    from torchparity.storage import convert_run, open_run
+
+    done = convert_run(open_run(options.run), options.output, options.to, overwrite=options.overwrite)
+    for problem in done.problems:
+        print(f"torchparity: {problem}", file=sys.stderr)
+    lost = f"; {len(done.problems)} things could not be read, see above" if done.problems else ""
+    print(f"{options.output}: {done.records} records and {done.tensors} tensors as {options.to}{lost}")
+    return 2 if done.problems else 0

@@ -1,0 +1,178 @@
+"""Statistics and checksum in plain NumPy and float64: the definition that faster kernels must equal.
+
+Works through a tensor in blocks, so memory does not grow with the tensor.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from isal import isal_zlib
+
+from torchparity.records import Statistics, TensorProfile
+from torchparity.tensors import HostTensor
+
+_BLOCK = 1 << 20
+_BINS = 20
+_SAFE_SQUARE = 1e150  # beyond this, or below its inverse, squares leave float64
+Numbers = npt.NDArray[Any]
+
+
+class ReferenceKernel:
+    """See the contract in `kernels/__init__.py`."""
+
+    def statistics(self, tensor: HostTensor) -> Statistics:
+        return _sums(tensor).statistics(is_bool=tensor.dtype == "torch.bool")
+
+    def checksum(self, tensor: HostTensor) -> str:
+        return f"{isal_zlib.crc32(tensor.raw()):08x}"
+
+
+PLUGIN = ReferenceKernel()
+
+
+def profile(tensor: HostTensor) -> TensorProfile:
+    """Return what a person wants to see of a tensor: statistics, histogram, where the extremes sit."""
+    sums = _sums(tensor)
+    edges, counts = _histogram(tensor, sums)
+    places = {name: sums.places[name] for name in ("max", "min", "nan", "inf", "-inf") if name in sums.places}
+    shape = _shape_of_numbers(tensor)
+    return TensorProfile(
+        dtype=tensor.dtype,
+        shape=tensor.shape,
+        checksum=PLUGIN.checksum(tensor),
+        statistics=sums.statistics(is_bool=tensor.dtype == "torch.bool"),
+        histogram_edges=edges,
+        histogram_counts=counts,
+        places={name: _index(place, shape) for name, place in places.items()},
+    )
+
+
+@dataclass
+class _Sums:
+    """What the passes over a tensor add up to; complex numbers count by their modulus."""
+
+    count: int = 0
+    nan: int = 0
+    inf: int = 0
+    negative_inf: int = 0
+    zero: int = 0
+    max: float | int | None = None
+    min: float | int | None = None
+    total: list[float] = field(default_factory=list)
+    squares: list[float] = field(default_factory=list)
+    scale: float = 1.0
+    places: dict[str, int] = field(default_factory=dict)
+
+    def take(self, block: Numbers, start: int) -> None:
+        finite = np.isfinite(block)
+        self.count += block.size
+        if not finite.all():
+            for name, found in (("nan", np.isnan(block)), ("inf", block == np.inf), ("-inf", block == -np.inf)):
+                if found.any():
+                    self.places.setdefault(name, start + int(found.argmax()))
+            self.nan += int(np.isnan(block).sum())
+            self.inf += int((block == np.inf).sum())
+            self.negative_inf += int((block == -np.inf).sum())
+        self.zero += int((block == 0).sum())
+        if finite.any():
+            self._extremes(np.where(finite, block, block[finite.argmax()]), start)
+
+    def _extremes(self, block: Numbers, start: int) -> None:
+        for name, at in (("max", int(block.argmax())), ("min", int(block.argmin()))):
+            value, best = block[at].item(), getattr(self, name)
+            if best is None or (value > best if name == "max" else value < best):
+                setattr(self, name, value)
+                self.places[name] = start + at
+
+    def add(self, block: Numbers) -> None:
+        scaled = block[np.isfinite(block)].astype(np.float64) / self.scale
+        self.total.append(float(scaled.sum()))
+        self.squares.append(float(np.dot(scaled, scaled)))
+
+    def statistics(self, *, is_bool: bool) -> Statistics:
+        counts = {
+            "nan_count": self.nan,
+            "inf_count": self.inf,
+            "negative_inf_count": self.negative_inf,
+            "zero_count": self.zero,
+        }
+        broken = self.nan + self.inf + self.negative_inf
+        finite: dict[str, Any] = dict.fromkeys(("max", "min", "mean", "norm"))
+        if self.count > broken:
+            mean = math.fsum(self.total) / (self.count - broken) * self.scale
+            norm = math.sqrt(math.fsum(self.squares)) * self.scale
+            finite = {"max": self.max, "min": self.min, "mean": mean, "norm": norm}
+        if is_bool and self.count:
+            finite |= {"max": bool(self.max), "min": bool(self.min), "norm": None}
+        every = finite | self._with_nonfinite() if broken else finite
+        return Statistics(**every, **{f"finite_{name}": value for name, value in finite.items()}, **counts)
+
+    def _with_nonfinite(self) -> dict[str, float]:
+        """Return what the values are when nan and infinities are not left out."""
+        if self.nan:
+            return dict.fromkeys(("max", "min", "mean", "norm"), math.nan)
+        both = self.inf and self.negative_inf
+        found: dict[str, float] = {"mean": math.nan if both else math.inf if self.inf else -math.inf, "norm": math.inf}
+        if self.inf:
+            found["max"] = math.inf
+        if self.negative_inf:
+            found["min"] = -math.inf
+        if self.max is None:  # nothing but infinities
+            found = {
+                "max": math.inf if self.inf else -math.inf,
+                "min": -math.inf if self.negative_inf else math.inf,
+            } | found
+        return found
+
+
+def _sums(tensor: HostTensor) -> _Sums:
+    sums = _Sums()
+    for start, block in _blocks(tensor):
+        sums.take(block, start)
+    largest = max(abs(float(value)) for value in (sums.max or 0, sums.min or 0))
+    if largest and not 1 / _SAFE_SQUARE < largest < _SAFE_SQUARE:
+        sums.scale = largest
+    for _, block in _blocks(tensor):
+        sums.add(block)
+    return sums
+
+
+def _blocks(tensor: HostTensor) -> Iterator[tuple[int, Numbers]]:
+    """Yield runs of real numbers with the position of the first."""
+    flat = np.ascontiguousarray(tensor.array).reshape(-1)
+    start = 0
+    for first in range(0, flat.size, _BLOCK):
+        block = HostTensor(tensor.dtype, flat[first : first + _BLOCK]).numbers()
+        block = np.abs(block) if block.dtype.kind == "c" else block
+        yield start, block
+        start += block.size
+
+
+def _histogram(tensor: HostTensor, sums: _Sums) -> tuple[list[float], list[int]]:
+    if sums.max is None or sums.min is None:
+        return [], []
+    low, high = float(sums.min), float(sums.max)
+    if low == high or not math.isfinite(high - low):
+        return [low, high], [sums.count - sums.nan - sums.inf - sums.negative_inf]
+    edges = np.linspace(low, high, _BINS + 1)
+    counts = np.zeros(_BINS, np.int64)
+    for _, block in _blocks(tensor):
+        values = block[np.isfinite(block)].astype(np.float64)
+        counts += np.histogram(values, bins=edges)[0]
+    return edges.tolist(), counts.tolist()
+
+
+def _shape_of_numbers(tensor: HostTensor) -> tuple[int, ...]:
+    if tensor.dtype == "torch.float4_e2m1fn_x2" and tensor.shape:
+        return (*tensor.shape[:-1], tensor.shape[-1] * 2)
+    return tensor.shape
+
+
+def _index(place: int, shape: tuple[int, ...]) -> list[int]:
+    return [int(part) for part in np.unravel_index(place, shape)] if shape else []

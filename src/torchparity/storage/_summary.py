@@ -1,0 +1,71 @@
+"""A run in numbers: what `torchparity show` begins with."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import Counter
+
+from torchparity.errors import ParityError
+from torchparity.records import PartSummary, Record, RecordSize, RunInfo, RunSummary, TensorLeaf
+from torchparity.storage._run_reader import RunPart, RunReader
+from torchparity.tensors import DTYPES
+
+_MOST = 5
+
+
+def summarise(run: RunReader) -> RunSummary:
+    """Return the numbers of every part; a part that cannot be read says why and has no records."""
+    parts = [_part(part) for part in run.parts]
+    return RunSummary(path=str(run.path), steps=run.steps, ranks=run.ranks, parts=parts)
+
+
+def _part(part: RunPart) -> PartSummary:
+    try:
+        info, records, problems = part.info, list(part.records.values()), part.problems
+    except ParityError as error:
+        info, records, problems = RunInfo(), [], [str(error)]
+    sizes = {record.name: _tensor_bytes(record) for record in records}
+    times = {record.name: record.seconds for record in records if record.seconds is not None}
+    items = [item.leaf for record in records for item in record.items()]
+    return PartSummary(
+        step=part.step,
+        rank=part.rank,
+        folder=str(part.folder),
+        task=info.task,
+        level=info.level,
+        tool=info.tool,
+        is_complete=part.is_complete,
+        records=dict(Counter(record.direction for record in records)),
+        items=len(items),
+        tensors=sum(isinstance(leaf, TensorLeaf) for leaf in items),
+        tensor_bytes=sum(sizes.values()),
+        stored_bytes=part.stored_bytes() if records else 0,
+        nonfinite_records=sum(_is_nonfinite(record) for record in records),
+        largest=_most(sizes),
+        slowest=_most(times),
+        problems=problems,
+    )
+
+
+def _most(amounts: dict[str, int] | dict[str, float]) -> list[RecordSize]:
+    most = heapq.nlargest(_MOST, amounts.items(), key=lambda entry: entry[1])
+    return [RecordSize(name, amount) for name, amount in most if amount]
+
+
+def _tensor_bytes(record: Record) -> int:
+    """Return the bytes its tensors had in memory, whether or not they were stored."""
+    return sum(
+        item.leaf.numel * DTYPES[item.leaf.dtype].itemsize
+        for item in record.items()
+        if isinstance(item.leaf, TensorLeaf) and item.leaf.dtype in DTYPES
+    )
+
+
+def _is_nonfinite(record: Record) -> bool:
+    return any(
+        isinstance(value, float) and not math.isfinite(value)
+        for item in record.items()
+        if isinstance(item.leaf, TensorLeaf) and item.leaf.statistics
+        for value in (item.leaf.statistics.max, item.leaf.statistics.min)
+    )
