@@ -27,7 +27,7 @@ class StatisticsTask(msgspec.Struct, frozen=True, kw_only=True):
     scope: Names = []
     list: Names = []
     tensor_list: Names = []
-    data_mode: DataModes = ["all"]
+    data_mode: DataModes = msgspec.field(default_factory=lambda: ["all"])
     summary_mode: Literal["statistics", "md5", "xor"] = "statistics"
 
 
@@ -36,7 +36,7 @@ class TensorTask(msgspec.Struct, frozen=True, kw_only=True):
 
     scope: Names = []
     list: Names = []
-    data_mode: DataModes = ["all"]
+    data_mode: DataModes = msgspec.field(default_factory=lambda: ["all"])
     summary_mode: Literal["statistics", "md5", "xor"] = "statistics"
     tensor_format: Literal["safetensors", "pt"] = "safetensors"
     bench_path: str | None = None

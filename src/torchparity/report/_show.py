@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 from rich.console import Console
 from rich.table import Table
@@ -46,13 +47,14 @@ def run(summary: RunSummary) -> None:
         ("step", "rank", "forward", "backward", "other", "items", "tensors", "on disk", "nan/inf", "state"),
         [_part_row(part) for part in summary.parts],
     )
-    for title, amounts, unit in (
-        ("largest records", [size for part in summary.parts for size in part.largest], _bytes),
-        ("slowest records", [size for part in summary.parts for size in part.slowest], _seconds),
+    for title, unit, sizes in (
+        ("largest records", _bytes, [(size, part) for part in summary.parts for size in part.largest]),
+        ("slowest records", _seconds, [(size, part) for part in summary.parts for size in part.slowest]),
     ):
-        most = sorted(amounts, key=lambda size: -size.amount)[:5]
-        if most:
-            _table(console, title, ("", "record"), [(unit(size.amount), size.name) for size in most])
+        most = sorted(sizes, key=lambda entry: -entry[0].amount)[:5]
+        rows = [(unit(size.amount), str(part.step), str(part.rank), size.name) for size, part in most]
+        if rows:
+            _table(console, title, ("amount", "step", "rank", "record"), rows)
 
 
 def record(shown: Record, *, stack: Sequence[str], parent: str | None, where: str) -> None:
@@ -133,7 +135,7 @@ def _table(console: Console, title: str, columns: Sequence[str], rows: Iterable[
 
 def _plain_table(console: Console, columns: Sequence[str], rows: list[Sequence[str]]) -> None:
     widths = [max(len(row[index]) for row in [columns, *rows]) for index in range(len(columns))]
-    for row in [columns, *rows] if any(columns) else rows:
+    for row in [columns, *rows]:
         console.print(Text("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()))
 
 
@@ -200,8 +202,6 @@ def _ranges(numbers: Sequence[int]) -> str:
 
 def _histogram(console: Console, profile: TensorProfile) -> None:
     most = max(profile.histogram_counts)
-    for low, high, count in zip(
-        profile.histogram_edges, profile.histogram_edges[1:], profile.histogram_counts, strict=True
-    ):
+    for (low, high), count in zip(pairwise(profile.histogram_edges), profile.histogram_counts, strict=True):
         bar = "#" * (-(-count * _BAR // most))
-        console.print(Text(f"  {low:>12.5g} .. {high:<12.5g} {count:>10}  {bar}"))
+        console.print(Text(f"  {low:>12.5g} .. {high:<12.5g} {count:>10}  {bar}".rstrip()))

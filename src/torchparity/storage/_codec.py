@@ -28,6 +28,7 @@ _COUNTS = (
     ("zero", "zero_count"),
 )
 _TENSOR_TYPES = ("torch.Tensor", "numpy.ndarray")
+_MEMORY_FORMAT = "torch.memory_format"
 _DEEPEST = 64
 _MOST_DIMENSIONS = 64
 
@@ -44,6 +45,8 @@ def leaf_to_json(leaf: Leaf) -> Any:
     if isinstance(leaf, GroupLeaf):
         return {"type": leaf.type, "group_ranks": list(leaf.ranks), "group_id": leaf.id}
     value = leaf.value
+    if leaf.type == _MEMORY_FORMAT:  # msprobe's key and spelling
+        return {"type": leaf.type, "format": str(value).removeprefix("torch.")}
     if isinstance(value, list):
         value = [number_to_json(part) for part in value]
     return {"type": leaf.type, "value": number_to_json(value)}
@@ -174,6 +177,8 @@ def _leaf_from_json(kind: str, entry: dict[str, Any]) -> Leaf:
             ranks=tuple(ranks) if _is_ints(ranks) else (), id=None if identity is None else str(identity), type=kind
         )
     value = entry.get("value")
+    if kind == _MEMORY_FORMAT and "format" in entry:
+        return ValueLeaf(kind, f"torch.{entry['format']}")
     if kind in ("complex", "complex64", "complex128") and isinstance(value, list):
         value = [number_from_json(part) for part in value]
     elif kind.startswith("float"):

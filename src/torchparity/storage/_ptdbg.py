@@ -36,7 +36,7 @@ def read_pkl(path: Path) -> tuple[dict[str, Record], list[StackGroup], list[str]
             continue
         try:
             _take(decode(line, path), trees, stacks)
-        except (DamagedFileError, RecordNameError, ValueError, TypeError, IndexError, RecursionError) as error:
+        except (DamagedFileError, RecordNameError, ValueError, TypeError, LookupError, RecursionError) as error:
             problems.append(f"{path}: line {number} is not an item ({str(error)[:100]}).")
     records = {name: _record(name, tree) for name, tree in trees.items()}
     if problems and not records and not stacks:
@@ -46,6 +46,8 @@ def read_pkl(path: Path) -> tuple[dict[str, Record], list[StackGroup], list[str]
 
 def _take(line: Any, trees: dict[str, Tree], stacks: list[StackGroup]) -> None:
     name = line[0]
+    if not isinstance(name, str):
+        raise TypeError("no name")
     if name.endswith(_STACK):
         record = str(parse_record(name.removesuffix(_STACK)))
         trees.setdefault(record, {})

@@ -72,6 +72,8 @@ class ShardSink:
         specs = {key: _spec(tensor, raw) for key, (tensor, raw) in self._waiting.items()}
         try:
             serialize_file(specs, temporary)
+            # The library makes it private; whoever may read the folder may read its shards.
+            temporary.chmod(self._folder.stat().st_mode & 0o666)
             os.replace(temporary, path)
         except (SafetensorError, OSError) as error:
             raise RunWriteError(path, str(error).removeprefix("Error while serializing: ")) from None

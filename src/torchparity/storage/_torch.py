@@ -22,7 +22,8 @@ def from_torch(tensor: torch.Tensor) -> HostTensor:
         raise TypeError(f"the values of a {tensor.layout} {name} tensor on {tensor.device} cannot be stored")
     # Not .data or .numpy() alone: those refuse gradients, conjugate views and bf16.
     shown = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous()
-    array = shown.reshape(-1).view(torch.uint8).numpy().view(DTYPES[name])
+    # as_strided: a contiguous tensor of one or no element may keep a stride that view() refuses.
+    array = shown.as_strided((shown.numel(),), (1,)).view(torch.uint8).numpy().view(DTYPES[name])
     return HostTensor(name, array.reshape(tuple(tensor.shape)))
 
 

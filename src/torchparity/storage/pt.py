@@ -59,10 +59,9 @@ def _view(tensor: PickledTensor, storage: npt.NDArray[np.uint8], path: Path) -> 
         raise DamagedFileError(
             path, f"shape {tensor.shape} repeats its {storage.size} bytes into far more than a tensor holds"
         )
-    elements = storage[: available * kind.itemsize].view(kind)[tensor.offset :]
     strides = [step * kind.itemsize for step in tensor.stride]
     try:
-        array = np.lib.stride_tricks.as_strided(elements, tensor.shape, strides, writeable=False)
+        array: npt.NDArray[Any] = np.ndarray(tensor.shape, kind, storage.data, tensor.offset * kind.itemsize, strides)
     except ValueError as error:
         raise DamagedFileError(path, f"no tensor has the shape {tensor.shape} ({error})") from None
     array = np.conj(array) if tensor.conjugate else array

@@ -1,0 +1,263 @@
+"""Damaged and hostile runs: one sentence that names the file, and the rest stays readable."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from tests.conftest import write_linear_run
+from torchparity import open_run
+from torchparity.errors import DamagedFileError, NotRecordedError, ParityError, RunNotFoundError, UnsafeFileError
+
+RECORD = "Functional.linear.0.forward"
+
+
+def shard_of(run):
+    return next(run.rglob("*.safetensors"))
+
+
+def edit_dump(run, change):
+    """Load dump.json, let `change` edit its data, write it back."""
+    file = next(run.rglob("dump.json"))
+    document = json.loads(file.read_text())
+    change(document["data"][RECORD])
+    file.write_text(json.dumps(document))
+    return file
+
+
+def rewrite_header(shard, change):
+    content = shard.read_bytes()
+    size = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + size])
+    change(header)
+    text = json.dumps(header).encode()
+    shard.write_bytes(len(text).to_bytes(8, "little") + text + content[8 + size :])
+
+
+def test_a_missing_path_is_named(tmp_path):
+    with pytest.raises(RunNotFoundError, match=r"nowhere does not exist"):
+        open_run(tmp_path / "nowhere")
+
+
+def test_an_empty_folder_holds_no_run(tmp_path):
+    with pytest.raises(RunNotFoundError, match="holds no run"):
+        open_run(tmp_path)
+
+
+def test_a_file_that_is_no_run_says_what_would_be(tmp_path):
+    (tmp_path / "notes.txt").write_text("hello")
+
+    with pytest.raises(RunNotFoundError, match=r"name its folder, dump\.json"):
+        open_run(tmp_path / "notes.txt")
+
+
+def test_a_truncated_dump_gives_the_records_before_the_damage(golden, tmp_path):
+    shutil.copytree(golden / "runs" / "att-tensor-mix-base", tmp_path / "run")
+    file = next((tmp_path / "run").rglob("dump.json"))
+    whole = list(open_run(tmp_path / "run").part().records)
+    text = file.read_text()
+    file.write_text(text[: len(text) // 2])
+
+    part = open_run(tmp_path / "run").part()
+
+    assert list(part.records) == whole[: len(part.records)]
+    assert len(whole) // 3 < len(part.records) < len(whole)
+    assert len(part.problems) == 1
+    assert str(file) in part.problems[0]
+
+
+def test_a_dump_of_garbage_is_refused(linear_run):
+    next(linear_run.rglob("dump.json")).write_bytes(b"\xff\xfe garbage")
+
+    with pytest.raises(DamagedFileError, match=r"dump\.json: it is not valid JSON"):
+        _ = open_run(linear_run).part().records
+
+
+def test_one_bad_rank_does_not_hide_the_others(tmp_path):
+    for rank in (0, 1):
+        write_linear_run(tmp_path / "run", rank=rank)
+    (tmp_path / "run" / "step0" / "rank0" / "dump.json").write_text("{")
+
+    good = open_run(tmp_path / "run").part(rank=1)
+
+    assert good.verify() == []
+
+
+def test_one_bad_record_does_not_hide_the_others(linear_run):
+    file = next(linear_run.rglob("dump.json"))
+    document = json.loads(file.read_text())
+    document["data"]["Functional.relu.0.forward"] = {"input_args": [{"type": "torch.Tensor", "shape": [-1]}]}
+    file.write_text(json.dumps(document))
+
+    part = open_run(linear_run).part()
+
+    assert list(part.records) == [RECORD]
+    assert "Functional.relu.0.forward" in part.problems[0]
+
+
+@pytest.mark.parametrize("keep", [0, 5, 100, -1])
+def test_a_truncated_shard_is_named(linear_run, keep):
+    shard = shard_of(linear_run)
+    shard.write_bytes(shard.read_bytes()[:keep])
+
+    problems = open_run(linear_run).part().verify()
+
+    assert problems
+    assert all(str(shard) in problem for problem in problems)
+
+
+def test_a_flipped_bit_in_a_shard_is_noticed_and_the_other_tensors_are_read(linear_run):
+    shard = shard_of(linear_run)
+    content = bytearray(shard.read_bytes())
+    content[-1] ^= 1
+    shard.write_bytes(content)
+
+    problems = open_run(linear_run).part().verify()
+
+    assert len(problems) == 1
+    assert "have changed since they were written" in problems[0]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        pytest.param(lambda header: header["0"].update(dtype="Q4"), "unknown dtype code 'Q4'", id="dtype-code"),
+        pytest.param(lambda header: header["0"].update(dtype="F64"), "does not fit", id="another-dtype"),
+        pytest.param(lambda header: header["0"].update(dtype="I32"), "stored as I32", id="dtype-of-same-size"),
+        pytest.param(lambda header: header["0"].update(shape=[4, 4]), "does not fit its 48 bytes", id="shape"),
+        pytest.param(lambda header: header["0"].update(shape=[-4, -3]), "does not fit", id="negative-sizes"),
+        pytest.param(lambda header: header["0"].update(shape=[2**62, 2**62]), "does not fit", id="huge-sizes"),
+        pytest.param(
+            lambda header: header["0"].update(data_offsets=[0, 2**62]), "which the file does not have", id="huge-offset"
+        ),
+        pytest.param(
+            lambda header: header["0"].update(data_offsets=[-8, 40]), "which the file does not have", id="before-start"
+        ),
+        pytest.param(lambda header: header.pop("0"), "holds no tensor '0'", id="missing-key"),
+        pytest.param(lambda header: header.update({"0": 3}), "header cannot be read", id="not-an-entry"),
+    ],
+)
+def test_a_header_that_lies_is_refused(linear_run, change, said):
+    rewrite_header(shard_of(linear_run), change)
+    part = open_run(linear_run).part()
+    leaf = next(leaf for _, leaf in part.tensors() if leaf.stored_in.key == "0")
+
+    with pytest.raises(DamagedFileError, match=re.escape(said)):
+        part.tensor(leaf)
+
+
+def test_a_header_longer_than_the_file_is_refused(linear_run):
+    shard = shard_of(linear_run)
+    shard.write_bytes((2**63).to_bytes(8, "little") + shard.read_bytes()[8:])
+
+    assert "claims 9223372036854775808 bytes" in open_run(linear_run).part().verify()[0]
+
+
+@pytest.mark.parametrize("name", ["../secret.safetensors", "/etc/passwd", "a/../../b", "..", "", "x\0y", "sub\\file"])
+def test_a_shard_outside_its_folder_is_refused(linear_run, name):
+    (linear_run / "step0" / "rank0" / "secret.safetensors").write_bytes(shard_of(linear_run).read_bytes())
+    edit_dump(linear_run, lambda record: record["input_args"][0]["stored_in"].update(file=name))
+
+    problems = open_run(linear_run).part().verify()
+
+    assert len(problems) == 1
+    assert "not a plain name inside this folder" in problems[0]
+
+
+@pytest.mark.parametrize("name", ["../dump.json", "/etc/passwd"])
+def test_a_pt_outside_its_folder_is_refused(tmp_path, name):
+    run = write_linear_run(tmp_path / "run", tensor_format="pt")
+    edit_dump(run, lambda record: record["input_args"][0].update(data_name=name))
+
+    assert "not a plain name inside this folder" in open_run(run).part().verify()[0]
+
+
+def test_a_link_inside_a_run_is_not_followed(linear_run, tmp_path):
+    shard = shard_of(linear_run)
+    shard.rename(tmp_path / "outside.safetensors")
+    shard.symlink_to(tmp_path / "outside.safetensors")
+
+    with pytest.raises(UnsafeFileError, match="symbolic link"):
+        part = open_run(linear_run).part()
+        part.tensor(next(leaf for _, leaf in part.tensors()))
+
+
+def test_a_pipe_in_place_of_a_file_does_not_hang(linear_run):
+    shard = shard_of(linear_run)
+    shard.unlink()
+    os.mkfifo(shard)
+
+    assert "not a plain file" in open_run(linear_run).part().verify()[0]
+
+
+def test_missing_tensors_are_named_and_the_records_stay(linear_run):
+    shard_of(linear_run).unlink()
+
+    part = open_run(linear_run).part()
+
+    assert list(part.records) == [RECORD]
+    assert "data-00000.safetensors does not exist" in part.verify()[0]
+
+
+@pytest.mark.parametrize("name", ["stack.json", "construct.json"])
+def test_a_damaged_side_file_is_said_and_the_records_stay(linear_run, name):
+    (linear_run / "step0" / "rank0" / name).write_text("{")
+
+    part = open_run(linear_run).part()
+
+    assert list(part.records) == [RECORD]
+    assert name in part.verify()[0]
+
+
+def test_deep_nesting_is_refused(linear_run):
+    nested = []
+    for _ in range(200):
+        nested = [nested]
+    edit_dump(linear_run, lambda record: record.update(input_args=nested))
+
+    part = open_run(linear_run).part()
+
+    assert "nested more than 64 deep" in part.problems[0]
+
+
+def test_unknown_names_are_answered_with_the_nearest(linear_run):
+    run = open_run(linear_run)
+
+    with pytest.raises(NotRecordedError, match=rf"Did you mean '{RECORD}'"):
+        run.part().record("Functional.linaer.0.forward")
+    with pytest.raises(NotRecordedError, match=r"has no step '7'\. It has: 0"):
+        run.part(step=7)
+    with pytest.raises(NotRecordedError, match="has no rank '3'"):
+        run.part(rank=3)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become nobody")
+def test_no_permission_is_said(tmp_path):
+    run, good = write_linear_run(tmp_path / "run"), write_linear_run(tmp_path / "good")
+    for folder in [tmp_path, *tmp_path.parents[:2]]:
+        folder.chmod(0o755)
+    for target, mode in ((run / "step0" / "rank0" / "dump.json", 0o000), (run / "step0", 0o000)):
+        before = target.stat().st_mode
+        target.chmod(mode)
+        # The first call loads every module: nobody may not be able to read them afterwards.
+        code = (
+            "import os, sys; from torchparity.cli import main; "
+            f"main(['show', {str(good)!r}]); os.setegid(65534); os.seteuid(65534); sys.exit(main(['show', {str(run)!r}]))"
+        )
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        target.chmod(before)
+
+        assert done.returncode == 2, done.stderr
+        assert "Permission denied" in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_every_error_here_is_a_parity_error_with_exit_code_2():
+    assert {error.exit_code for error in (RunNotFoundError, DamagedFileError, UnsafeFileError, NotRecordedError)} == {2}
+    assert issubclass(RunNotFoundError, ParityError)

@@ -1,0 +1,104 @@
+"""Old ptdbg runs: JSON lines under the name .pkl, .npy files beside them."""
+
+from __future__ import annotations
+
+import json
+import pickle
+
+import numpy as np
+import pytest
+
+from torchparity import open_run
+from torchparity.errors import UnsafeFileError
+from torchparity.records import TensorLeaf, ValueLeaf
+
+
+def write_ptdbg(rank_folder, stem="dump", *, bfloat16=False):
+    """Write what ptdbg 2 to 6 write for a conv2d and the backward of a relu."""
+    rng = np.random.default_rng(0)
+    arrays = {
+        "Functional_conv2d_1_forward_input.0": rng.normal(size=(2, 3)).astype(np.float32),
+        "Functional_conv2d_1_forward_input.2.1": np.arange(4, dtype=np.int64),
+        "Functional_conv2d_1_forward_output.0": rng.normal(size=(5,)).astype(np.float32),
+        "Functional_relu_0_backward_input.0": np.ones((), np.float32),
+    }
+    dtypes = {
+        np.dtype(np.float32): "torch.bfloat16" if bfloat16 else "torch.float32",
+        np.dtype(np.int64): "torch.int64",
+    }
+    lines = []
+    (rank_folder / stem).mkdir(parents=True)
+    for name, array in arrays.items():
+        np.save(rank_folder / stem / f"{name}.npy", array)
+        summary = [float(array.max()), float(array.min()), float(array.mean())]
+        lines.append([name, 1, [], dtypes[array.dtype], list(array.shape), summary])
+    lines.insert(1, ["Functional_conv2d_1_forward_input.1", 1, [], "<class 'int'>", "[]", [3, 3, 3]])
+    lines.insert(0, ["Functional_conv2d_1_forward_stack_info", [["net.py", "12", "forward", "x = self.conv(x)"]]])
+    (rank_folder / f"{stem}.pkl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return arrays
+
+
+@pytest.mark.parametrize("place", ["ptdbg_dump_v2.0/rank0", "ptdbg_dump_v4.0/step3/rank1", "rank0", "step1/rank2"])
+@pytest.mark.parametrize("stem", ["dump", "api_stack_dump"])
+def test_every_layout_opens(place, stem, tmp_path):
+    write_ptdbg(tmp_path / place, stem)
+
+    part = open_run(tmp_path).part()
+
+    assert list(part.records) == ["Functional.conv2d.1.forward", "Functional.relu.0.backward"]
+    assert part.verify() == []
+    assert (part.info.task, part.info.tool) == ("tensor", "ptdbg_ascend")
+
+
+def test_items_keep_their_places_and_values(tmp_path):
+    arrays = write_ptdbg(tmp_path / "rank0")
+
+    part = open_run(tmp_path).part()
+    items = {item.name: item.leaf for item in part.record("Functional_conv2d_1_forward").items()}
+
+    assert items["input.1"] == ValueLeaf("int", 3)
+    assert items["input.2.0"] is None
+    leaf = items["input.0"]
+    assert isinstance(leaf, TensorLeaf)
+    assert leaf.statistics.max == pytest.approx(arrays["Functional_conv2d_1_forward_input.0"].max())
+    assert np.array_equal(part.tensor(leaf).array, arrays["Functional_conv2d_1_forward_input.0"])
+    assert part.stack_of("Functional.conv2d.1.forward") == ["File net.py, line 12, in forward, \n x = self.conv(x)"]
+
+
+def test_bfloat16_that_was_saved_as_float32_comes_back(tmp_path):
+    write_ptdbg(tmp_path / "rank0", bfloat16=True)
+
+    part = open_run(tmp_path).part()
+
+    assert {part.tensor(leaf).dtype for _, leaf in part.tensors()} == {"torch.bfloat16", "torch.int64"}
+
+
+def test_a_real_pickle_is_not_loaded(tmp_path):
+    (tmp_path / "rank0").mkdir()
+    (tmp_path / "rank0" / "dump.pkl").write_bytes(pickle.dumps([1, 2]))
+
+    with pytest.raises(UnsafeFileError, match="it was not loaded"):
+        _ = open_run(tmp_path).part().records
+
+
+def test_a_pickled_npy_is_not_loaded(tmp_path):
+    write_ptdbg(tmp_path / "rank0")
+    target = tmp_path / "rank0" / "dump" / "Functional_conv2d_1_forward_input.0.npy"
+    np.save(target, np.array([{"a": 1}], dtype=object), allow_pickle=True)
+
+    problems = open_run(tmp_path).part().verify()
+
+    assert len(problems) == 1
+    assert target.name in problems[0]
+
+
+def test_damaged_lines_are_passed_over_and_said(tmp_path):
+    write_ptdbg(tmp_path / "rank0")
+    file = tmp_path / "rank0" / "dump.pkl"
+    file.write_text(file.read_text() + '["Functional_add_0_forward_input.0", 1\n[]\n{}\n')
+
+    part = open_run(tmp_path).part()
+
+    assert len(part.records) == 2
+    assert len(part.problems) == 3
+    assert all("dump.pkl: line" in problem for problem in part.problems)

@@ -1,0 +1,257 @@
+"""The writer: back-pressure, killed processes, full disks, runs that are already there."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.conftest import ROOT, write_linear_run
+from torchparity import HostTensor, Record, RunWriter, TensorLeaf, open_run
+from torchparity.errors import ConfigError, RunExistsError, RunWriteError
+from torchparity.storage._queue import ByteBoundedQueue
+
+KILLED = """
+import sys
+import numpy as np
+from torchparity import HostTensor, Record, RunWriter, TensorLeaf
+
+writer = RunWriter(sys.argv[1], task="tensor", tensor_format=sys.argv[2])
+for step in range(1000):
+    writer.start_step(step)
+    for call in range(200):
+        values = HostTensor.from_numpy(np.random.default_rng(step * 1000 + call).normal(size=2000).astype(np.float32))
+        leaf = TensorLeaf(dtype="torch.float32", shape=(2000,))
+        record = Record(name=f"Torch.exp.{call}.forward", direction="forward", input_args=[leaf])
+        writer.add(record, {"input.0": values})
+    writer.finish_step()
+"""
+
+
+@pytest.mark.parametrize("tensor_format", ["safetensors", "pt"])
+def test_a_process_killed_in_step_5_leaves_steps_0_to_4_whole(tmp_path, tensor_format):
+    run = tmp_path / "run"
+    process = subprocess.Popen([sys.executable, "-c", KILLED, str(run), tensor_format], cwd=ROOT)
+    journal = run / "step5" / "rank0" / "journal.jsonl"
+    while not journal.exists() and process.poll() is None:
+        time.sleep(0.001)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+
+    opened = open_run(run)
+
+    assert opened.steps[:5] == [0, 1, 2, 3, 4]
+    for step in range(5):
+        part = opened.part(step=step)
+        assert part.is_complete
+        assert len(part.records) == 200
+        assert part.verify() == []
+        for call, (_, leaf) in enumerate(part.tensors()):
+            expected = np.random.default_rng(step * 1000 + call).normal(size=2000).astype(np.float32)
+            assert np.array_equal(part.tensor(leaf).array, expected)
+
+
+def test_what_a_killed_process_had_of_its_step_is_recovered(tmp_path):
+    writer = RunWriter(tmp_path, task="statistics", level="mix")
+    writer.start_step(0)
+    leaf = TensorLeaf(dtype="torch.float32", shape=(2,))
+    for call in range(3):
+        writer.add(Record(name=f"Torch.exp.{call}.forward", direction="forward", input_args=[leaf]))
+    writer.close()  # without finish_step: the step stays a journal
+    journal = tmp_path / "step0" / "rank0" / "journal.jsonl"
+    journal.write_bytes(journal.read_bytes()[:-10])
+
+    part = open_run(tmp_path).part()
+
+    assert list(part.records) == ["Torch.exp.0.forward", "Torch.exp.1.forward"]
+    assert not part.is_complete
+    assert part.info.level == "mix"
+    assert "2 records were recovered, the last one cut off" in part.problems[0]
+
+
+def test_an_exception_in_the_with_block_keeps_what_was_recorded(tmp_path):
+    with pytest.raises(ZeroDivisionError), RunWriter(tmp_path) as writer:
+        writer.start_step(0)
+        writer.add(Record(name="Torch.exp.0.forward", direction="forward"))
+        raise ZeroDivisionError
+
+    part = open_run(tmp_path).part()
+
+    assert list(part.records) == ["Torch.exp.0.forward"]
+    assert not part.is_complete
+
+
+def test_a_run_that_is_already_there_is_refused_unless_asked(tmp_path):
+    write_linear_run(tmp_path / "run", steps=3)
+
+    with pytest.raises(RunExistsError, match="already holds a run"):
+        RunWriter(tmp_path / "run")
+    with RunWriter(tmp_path / "run", overwrite=True) as writer:
+        writer.start_step(1)
+
+    assert open_run(tmp_path / "run").steps == [1]
+
+
+def test_overwriting_leaves_other_ranks_and_other_files_alone(tmp_path):
+    for rank in (0, 1):
+        write_linear_run(tmp_path / "run", rank=rank)
+    (tmp_path / "run" / "notes.txt").write_text("mine")
+
+    with RunWriter(tmp_path / "run", rank=0, overwrite=True) as writer:
+        writer.start_step(0)
+
+    assert open_run(tmp_path / "run").part(rank=1).verify() == []
+    assert (tmp_path / "run" / "notes.txt").read_text() == "mine"
+
+
+def test_ranks_write_into_one_run(tmp_path):
+    for rank in (0, 1, 5):
+        write_linear_run(tmp_path / "run", steps=2, rank=rank)
+
+    run = open_run(tmp_path / "run")
+
+    assert (run.steps, run.ranks) == ([0, 1], [0, 1, 5])
+    assert all(part.verify() == [] for part in run.parts)
+
+
+def test_misuse_is_answered_in_words(tmp_path):
+    with RunWriter(tmp_path) as writer:
+        with pytest.raises(ConfigError, match="call start_step first"):
+            writer.add(Record(name="Torch.exp.0.forward", direction="forward"))
+        with pytest.raises(ConfigError, match="no step to finish"):
+            writer.finish_step()
+        writer.start_step(0)
+        with pytest.raises(ConfigError, match="before step 0 was finished"):
+            writer.start_step(1)
+
+
+def test_a_path_that_cannot_be_a_folder_is_refused(tmp_path):
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(RunWriteError, match="file"):
+        RunWriter(tmp_path / "file" / "run")
+
+
+def fill(path: Path, tensor_format: str) -> None:
+    """Write tensors until the disk refuses."""
+    rng = np.random.default_rng(0)
+    with RunWriter(path, task="tensor", tensor_format=tensor_format, queue_bytes=1 << 20) as writer:
+        for step in range(100):
+            writer.start_step(step)
+            tensor = HostTensor.from_numpy(rng.normal(size=1 << 17))
+            leaf = TensorLeaf(dtype=tensor.dtype, shape=tensor.shape)
+            writer.add(Record(name="Torch.exp.0.forward", direction="forward", input_args=[leaf]), {"input.0": tensor})
+            writer.finish_step()
+            while writer._queue._entries and not writer._failure:
+                time.sleep(0.001)
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of 5 MB, where this process may mount one."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=5m", "tmpfs", folder], capture_output=True)
+    if mounted.returncode:
+        pytest.skip("this process may not mount a small disk")
+    yield folder
+    subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+@pytest.mark.parametrize("tensor_format", ["safetensors", "pt"])
+def test_a_full_disk_is_one_sentence_and_finished_steps_stay(small_disk, tensor_format):
+    with pytest.raises(RunWriteError, match=r"cannot write .*step\d+/rank0.*: "):
+        fill(small_disk / "run", tensor_format)
+
+    run = open_run(small_disk / "run")
+    whole = [part for part in run.parts if part.is_complete]
+    assert len(whole) >= 3
+    assert all(part.verify() == [] for part in whole)
+    assert not list(small_disk.rglob("*.part"))
+
+
+def test_a_file_size_limit_is_one_sentence(tmp_path):
+    """The same without a mount: a limit on file size refuses writes as a full disk does."""
+    code = (
+        "import resource, signal, sys; from pathlib import Path; from tests.storage.test_writer import fill; "
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 19, 1 << 19)); "
+        "from torchparity.errors import RunWriteError\n"
+        "try: fill(Path(sys.argv[1]), 'safetensors')\n"
+        "except RunWriteError as error: print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, tmp_path / "run"], capture_output=True, text=True, cwd=ROOT)
+
+    assert re.fullmatch(r"cannot write .*data-00000\.safetensors: .*File too large.*\.\n", done.stdout), done.stderr
+
+
+def test_the_queue_holds_producers_back():
+    queue: ByteBoundedQueue[int] = ByteBoundedQueue(100)
+    done: list[int] = []
+
+    def produce() -> None:
+        for number in range(5):
+            queue.put(number, 60)
+            done.append(number)
+
+    thread = threading.Thread(target=produce)
+    thread.start()
+    time.sleep(0.05)
+    held_at = len(done)
+    received = [queue.get() for _ in range(5)]
+    thread.join()
+
+    assert held_at == 1  # the second would have made 120 bytes
+    assert received == [0, 1, 2, 3, 4]
+
+
+def test_an_entry_larger_than_the_queue_passes_when_it_is_empty():
+    queue: ByteBoundedQueue[str] = ByteBoundedQueue(10)
+
+    queue.put("large", 1000)
+
+    assert queue.get() == "large"
+
+
+def test_closing_the_queue_frees_a_waiting_producer():
+    queue: ByteBoundedQueue[int] = ByteBoundedQueue(10)
+    queue.put(0, 10)
+    thread = threading.Thread(target=queue.put, args=(1, 10))
+    thread.start()
+    queue.close()
+    thread.join(timeout=10)
+
+    assert not thread.is_alive()
+
+
+def test_the_writer_needs_little_memory_for_many_tensors(tmp_path):
+    code = (
+        "import resource, sys, numpy as np; from torchparity import HostTensor, Record, RunWriter, TensorLeaf\n"
+        "leaf = TensorLeaf(dtype='torch.float64', shape=(1 << 20,))\n"
+        "with RunWriter(sys.argv[1], task='tensor', queue_bytes=32 << 20) as writer:\n"
+        "    writer.start_step(0)\n"
+        "    for call in range(100):\n"
+        "        values = HostTensor.from_numpy(np.full(1 << 20, call, np.float64))\n"
+        "        record = Record(name=f'Torch.exp.{call}.forward', direction='forward', input_args=[leaf])\n"
+        "        writer.add(record, {'input.0': values})\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code, tmp_path], capture_output=True, text=True, check=True)
+
+    # 800 MB went through; a shard of 256 MiB, the queue and Python itself stay.
+    assert int(done.stdout) < 500_000
+
+
+def test_shards_may_be_read_by_whoever_may_read_the_run(tmp_path):
+    run = write_linear_run(tmp_path / "run")
+
+    modes = {file.name: file.stat().st_mode & 0o044 for file in run.rglob("*") if file.is_file()}
+
+    assert len(set(modes.values())) == 1

@@ -1,0 +1,146 @@
+"""Names as text and as parts."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from torchparity.errors import RecordNameError
+from torchparity.naming import RecordName, canonical_operator, flatten, parse_record, split_item
+
+words = st.from_regex(r"[A-Za-z][A-Za-z0-9_]{0,12}", fullmatch=True)
+numbers = st.integers(0, 10**9)
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        pytest.param(
+            "Functional.conv2d.1.backward", RecordName("Functional", "conv2d", 1, "backward"), id="msprobe-api"
+        ),
+        pytest.param("Functional_conv2d_1_backward", RecordName("Functional", "conv2d", 1, "backward"), id="ptdbg-api"),
+        pytest.param(
+            "Tensor___getitem___0_forward", RecordName("Tensor", "__getitem__", 0, "forward"), id="ptdbg-dunder"
+        ),
+        pytest.param(
+            "Functional_max_pool2d_12_forward", RecordName("Functional", "max_pool2d", 12, "forward"), id="ptdbg-long"
+        ),
+        pytest.param(
+            "Torch.linalg.inv.3.forward", RecordName("Torch", "linalg.inv", 3, "forward"), id="dotted-operator"
+        ),
+        pytest.param(
+            "Module.layer1.0.Conv2d.forward.2",
+            RecordName("Module", "layer1.0", 2, "forward", "Conv2d"),
+            id="direction-before-number",
+        ),
+        pytest.param("Module.Net.forward.0", RecordName("Module", "", 0, "forward", "Net"), id="the-model-itself"),
+        pytest.param(
+            "Module.fc.Linear.parameters_grad",
+            RecordName("Module", "fc", None, "parameters_grad", "Linear"),
+            id="gradients-of-msprobe-8",
+        ),
+        pytest.param(
+            "Module.fc.Linear.parameters_grad.4",
+            RecordName("Module", "fc", 4, "parameters_grad", "Linear"),
+            id="gradients-of-msprobe-26",
+        ),
+        pytest.param("x.y.3.debug", RecordName("", "x.y", 3, "debug"), id="single-point"),
+    ],
+)
+def test_record_name_parses(text, parts):
+    assert parse_record(text) == parts
+    assert text in (str(parts), parts.ptdbg() if parts.module_class is None and parts.direction != "debug" else "")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "conv2d", "Functional.conv2d.forward", "Module.forward.0", "a.b.c", "Functional.relu.x.forward"]
+)
+def test_what_is_no_record_name_is_refused_with_an_example(text):
+    with pytest.raises(RecordNameError, match=r"Functional\.conv2d\.0\.forward"):
+        parse_record(text)
+
+
+@given(words, words, numbers, st.sampled_from(["forward", "backward"]))
+def test_api_names_survive_a_round_trip_in_both_spellings(api_type, operator, call, direction):
+    name = RecordName(api_type if api_type != "Module" else "Torch", operator, call, direction)
+
+    assert parse_record(str(name)) == name
+
+
+@given(st.lists(words | numbers.map(str), max_size=4), words, numbers, st.sampled_from(["forward", "backward"]))
+def test_module_names_survive_a_round_trip(path, module_class, call, direction):
+    name = RecordName("Module", ".".join(path), call, direction, module_class)
+
+    assert parse_record(str(name)) == name
+
+
+@pytest.mark.parametrize(
+    ("text", "record", "item"),
+    [
+        ("Functional.conv2d.1.backward.input.0", "Functional.conv2d.1.backward", "input.0"),
+        ("Functional_conv2d_1_backward_input.0", "Functional.conv2d.1.backward", "input.0"),
+        ("Functional.linear.0.forward.input.weight", "Functional.linear.0.forward", "input.weight"),
+        ("Module.fc.Linear.forward.0.parameters.bias", "Module.fc.Linear.forward.0", "parameters.bias"),
+        ("Module.input.Linear.forward.0.output.0.aux.2.0", "Module.input.Linear.forward.0", "output.0.aux.2.0"),
+        ("Module.a.output.Linear.forward.0.input.0", "Module.a.output.Linear.forward.0", "input.0"),
+        ("Module.fc.Linear.parameters_grad.weight", "Module.fc.Linear.parameters_grad", "weight"),
+        ("Module.fc.Linear.parameters_grad.1.weight", "Module.fc.Linear.parameters_grad.1", "weight"),
+        ("x.0.debug.k.1", "x.0.debug", "k.1"),
+        ("x.0.debug", "x.0.debug", ""),
+    ],
+)
+def test_item_names_split_into_record_and_item(text, record, item):
+    name, found = split_item(text)
+
+    assert (str(name), found) == (record, item)
+
+
+@pytest.mark.parametrize(
+    ("spellings", "canonical"),
+    [
+        (["add", "__add__", "__radd__"], "add"),
+        (["add_", "__iadd__"], "add_"),
+        (["sub", "__sub__", "subtract"], "sub"),
+        (["rsub", "__rsub__"], "rsub"),
+        (["mul", "__mul__", "__rmul__", "multiply"], "mul"),
+        (["mul_", "__imul__", "multiply_"], "mul_"),
+        (["div", "__truediv__", "__div__", "true_divide", "divide"], "div"),
+        (["div_", "__itruediv__", "__idiv__"], "div_"),
+        (["rdiv", "__rdiv__", "__rtruediv__"], "rdiv"),
+        (["matmul", "__matmul__"], "matmul"),
+        (["pow", "__pow__"], "pow"),
+        (["rpow", "__rpow__"], "rpow"),
+        (["neg", "__neg__", "negative"], "neg"),
+        (["gt", "__gt__", "greater"], "gt"),
+        (["getitem", "__getitem__"], "getitem"),
+        (["setitem", "__setitem__"], "setitem"),
+        (["bitwise_and", "__and__"], "bitwise_and"),
+        (["bitwise_not", "__invert__"], "bitwise_not"),
+        (["floor_divide", "__floordiv__"], "floor_divide"),
+        (["linalg.inv"], "linalg.inv"),
+        (["relu_"], "relu_"),
+        (["index_put_"], "index_put_"),
+    ],
+)
+def test_spellings_of_one_operator_have_one_canonical_name(spellings, canonical):
+    assert {canonical_operator(spelling) for spelling in spellings} == {canonical}
+
+
+def test_a_canonical_record_keeps_type_call_and_direction():
+    name = parse_record("Tensor.__iadd__.4.forward").canonical
+
+    assert str(name) == "Tensor.add_.4.forward"
+
+
+def test_nested_arguments_flatten_by_position_and_key():
+    nested = [1, {"k": (2, None), "empty": {}}, [], "text"]
+
+    assert list(flatten("input.0", nested, ())) == [
+        ("input.0.0", 1),
+        ("input.0.1.k.0", 2),
+        ("input.0.1.k.1", None),
+        ("input.0.1.empty", {}),
+        ("input.0.2", []),
+        ("input.0.3", "text"),
+    ]

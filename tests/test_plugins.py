@@ -1,0 +1,46 @@
+"""A file in a folder is a plugin: every one keeps its folder's contract."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from torchparity import plugins
+from torchparity.errors import UnknownPluginError
+
+
+def test_storage_has_three_tensor_formats():
+    assert plugins.names("storage") == ["pkl", "pt", "safetensors"]
+
+
+@pytest.mark.parametrize("name", plugins.names("storage"))
+def test_a_tensor_format_keeps_the_contract(name, tmp_path):
+    plugin = plugins.load("storage", name)
+
+    assert plugin.suffix.startswith(".")
+    assert callable(plugin.source(tmp_path).read)
+    assert plugin.source(tmp_path).stored_bytes() == 0
+
+
+@pytest.mark.parametrize("name", plugins.names("kernels"))
+def test_a_kernel_keeps_the_contract(name):
+    plugin = plugins.load("kernels", name)
+
+    assert callable(plugin.statistics)
+    assert callable(plugin.checksum)
+
+
+def test_an_unknown_plugin_is_answered_with_the_nearest():
+    with pytest.raises(UnknownPluginError, match="Did you mean 'safetensors'"):
+        plugins.load("storage", "safetensor")
+
+
+def test_a_plugin_name_is_not_a_path():
+    with pytest.raises(UnknownPluginError):
+        plugins.load("storage", "../errors")
+
+
+def test_machinery_is_not_a_plugin():
+    assert not [name for name in plugins.names("storage") if name.startswith("_")]
+    assert (Path(plugins.__file__).parent / "storage" / "_queue.py").is_file()
