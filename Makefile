@@ -35,7 +35,7 @@ format: $(READY) ## format the code and mend what lint can mend
 	$(BIN)/ruff check --fix .
 
 fuzz: $(READY) ## the fuzz tests in full: at least 10,000 mutated files
-	TORCHPARITY_FUZZ_CASES=4000 $(BIN)/python -m pytest -q -s -m fuzz tests/fuzz
+	TORCHPARITY_FUZZ_CASES=5000 $(BIN)/python -m pytest -q -s -m fuzz tests/fuzz
 
 bench: $(READY) ## run every benchmark; prints one JSON line each
 	@for script in benchmarks/bench_*.py; do $(BIN)/python $$script || exit 1; done

@@ -20,18 +20,22 @@ from torchparity.errors import RecordNameError
 
 Direction = Literal["forward", "backward", "parameters_grad", "debug"]
 
-_API = re.compile(r"(?P<type>\w+)\.(?P<operator>.+)\.(?P<call>\d+)\.(?P<direction>forward|backward)", re.ASCII)
+_API = re.compile(r"(?P<type>\w+)\.(?P<operator>.+)\.(?P<call>\d{1,18})\.(?P<direction>forward|backward)", re.ASCII)
 _MODULE = re.compile(
     r"Module\.(?:(?P<path>.+)\.)?(?P<cls>[^.]+)\."
-    r"(?:(?P<direction>forward|backward)\.(?P<call>\d+)|(?P<grad>parameters_grad)(?:\.(?P<event>\d+))?)",
+    r"(?:(?P<direction>forward|backward)\.(?P<call>\d{1,18})|(?P<grad>parameters_grad)(?:\.(?P<event>\d{1,18}))?)",
     re.ASCII,
 )
-_DEBUG = re.compile(r"(?P<operator>.+)\.(?P<call>\d+)\.debug", re.ASCII)
-_PTDBG = re.compile(r"(?P<type>[A-Za-z]+)_(?P<operator>.+)_(?P<call>\d+)_(?P<direction>forward|backward)", re.ASCII)
+_DEBUG = re.compile(r"(?P<operator>.+)\.(?P<call>\d{1,18})\.debug", re.ASCII)
+_PTDBG = re.compile(
+    r"(?P<type>[A-Za-z]+)_(?P<operator>.+)_(?P<call>\d{1,18})_(?P<direction>forward|backward)", re.ASCII
+)
 _GRADIENT_ITEM = re.compile(
     r"(?P<record>Module\..+\.parameters_grad(?:\.\d+)?)\.(?P<item>[^.\d][^.]*(?:\..+)?)", re.ASCII
 )
 _DEBUG_ITEM = re.compile(r"(?P<record>.+\.\d+\.debug)(?:\.(?P<item>.+))?", re.ASCII)
+
+_LONGEST_NAME = 4096  # matching takes quadratic time in the worst case
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,8 @@ class RecordName:
 
 def parse_record(text: str) -> RecordName:
     """Return the parts of a record name in either spelling; raise `RecordNameError` if it is neither."""
+    if len(text) > _LONGEST_NAME:
+        raise RecordNameError(f"a name of {len(text)} characters is too long; it begins {text[:60]!r}.")
     if text.startswith("Module.") and (found := _MODULE.fullmatch(text)):
         call = found["call"] or found["event"]
         direction: Any = found["direction"] or found["grad"]
@@ -97,6 +103,8 @@ def parse_record(text: str) -> RecordName:
 
 def split_item(text: str) -> tuple[RecordName, str]:
     """Split an item's full name into its record and the item's name inside the record."""
+    if len(text) > _LONGEST_NAME:
+        raise RecordNameError(f"a name of {len(text)} characters is too long; it begins {text[:60]!r}.")
     if "parameters_grad" in text and (found := _GRADIENT_ITEM.fullmatch(text)):
         return parse_record(found["record"]), found["item"]
     for record, item in _item_splits(text):

@@ -129,7 +129,7 @@ def test_a_flipped_bit_in_a_shard_is_noticed_and_the_other_tensors_are_read(line
     [
         pytest.param(lambda header: header["0"].update(dtype="Q4"), "unknown dtype code 'Q4'", id="dtype-code"),
         pytest.param(lambda header: header["0"].update(dtype="F64"), "does not fit", id="another-dtype"),
-        pytest.param(lambda header: header["0"].update(dtype="I32"), "stored as I32", id="dtype-of-same-size"),
+        pytest.param(lambda header: header["0"].update(dtype="I32"), "stored as torch.int32", id="dtype-of-same-size"),
         pytest.param(lambda header: header["0"].update(shape=[4, 4]), "does not fit its 48 bytes", id="shape"),
         pytest.param(lambda header: header["0"].update(shape=[-4, -3]), "does not fit", id="negative-sizes"),
         pytest.param(lambda header: header["0"].update(shape=[2**62, 2**62]), "does not fit", id="huge-sizes"),
@@ -150,6 +150,26 @@ def test_a_header_that_lies_is_refused(linear_run, change, said):
 
     with pytest.raises(DamagedFileError, match=re.escape(said)):
         part.tensor(leaf)
+
+
+@pytest.mark.parametrize("shape", [[0, 2**70], [0] * 60, [2**40, 2**40]])
+def test_a_recorded_shape_that_no_tensor_has_is_refused(linear_run, shape):
+    edit_dump(linear_run, lambda record: record["input_args"][0].update(shape=shape))
+
+    problems = open_run(linear_run).part().verify()
+
+    assert len(problems) == 1
+    assert "data-00000.safetensors" in problems[0]
+
+
+def test_two_items_that_share_bytes_are_each_held_to_their_own_checksum(linear_run):
+    def share(record):
+        record["input_args"][1] = {**record["input_args"][0], "stored_in": {**record["input_args"][0]["stored_in"]}}
+        record["input_args"][1]["stored_in"]["crc32"] = "00000000"
+
+    edit_dump(linear_run, share)
+
+    assert len(open_run(linear_run).part().verify()) == 1
 
 
 def test_a_header_longer_than_the_file_is_refused(linear_run):
@@ -248,7 +268,8 @@ def test_no_permission_is_said(tmp_path):
         # The first call loads every module: nobody may not be able to read them afterwards.
         code = (
             "import os, sys; from torchparity.cli import main; "
-            f"main(['show', {str(good)!r}]); os.setegid(65534); os.seteuid(65534); sys.exit(main(['show', {str(run)!r}]))"
+            f"main(['show', {str(good)!r}]); os.setegid(65534); os.seteuid(65534); "
+            f"sys.exit(main(['show', {str(run)!r}]))"
         )
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
         target.chmod(before)

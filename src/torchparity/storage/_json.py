@@ -48,7 +48,7 @@ def salvage_data(content: bytes, path: Path) -> tuple[dict[str, Any], dict[str, 
             position = _skip(text, position, ":")
             if key == "data" and text.startswith("{", position):
                 return head, _entries(scanner, text, position + 1)
-            head[key], position = scanner.raw_decode(text, position)
+            head[str(key)], position = scanner.raw_decode(text, position)
     except (ValueError, RecursionError, TypeError):
         pass  # the head itself is broken
     raise DamagedFileError(path, "it is not valid JSON and nothing in it can be read")
@@ -60,6 +60,8 @@ def _entries(scanner: json.JSONDecoder, text: str, position: int) -> dict[str, A
         while True:
             key, position = scanner.raw_decode(text, _skip(text, position, ","))
             value, position = scanner.raw_decode(text, _skip(text, position, ":"))
+            if not isinstance(key, str):
+                return entries
             entries[key] = value
     except (ValueError, RecursionError, TypeError):
         return entries

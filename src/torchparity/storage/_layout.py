@@ -79,7 +79,7 @@ def _parts(named: Path, path: Path) -> Iterator[PartPath]:
 
 
 def is_part(folder: Path) -> bool:
-    return any((folder / name).is_file() for name in _OURS) or any(folder.glob("*.pkl"))
+    return any((folder / name).is_file() for name in _OURS) or bool(list(folder.glob("*.pkl")))
 
 
 def _number(pattern: re.Pattern[str], name: str) -> int:

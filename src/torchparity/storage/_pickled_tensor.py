@@ -137,20 +137,20 @@ class _Machine:
 
     def _setitem(self, _: Any) -> None:
         value, key = self._stack.pop(), self._stack.pop()
-        self._stack[-1][_plain(key)] = value
+        self._mapping()[_plain(key)] = value
 
     def _setitems(self, _: Any) -> None:
         pairs = self._since_mark()
         for key, value in zip(pairs[::2], pairs[1::2], strict=True):
-            self._stack[-1][_plain(key)] = value
+            self._mapping()[_plain(key)] = value
 
     def _append(self, _: Any) -> None:
         value = self._stack.pop()
-        self._stack[-1].append(value)
+        self._list().append(value)
 
     def _appends(self, _: Any) -> None:
         values = self._since_mark()
-        self._stack[-1].extend(values)
+        self._list().extend(values)
 
     def _binput(self, slot: int) -> None:
         self._memo[slot] = self._stack[-1]
@@ -164,6 +164,16 @@ class _Machine:
         self._stack.append(self._memo[slot])
 
     _long_binget = _binget
+
+    def _mapping(self) -> dict[Any, Any]:
+        if isinstance(self._stack[-1], dict):
+            return self._stack[-1]
+        raise ValueError("it sets an entry of something that is no mapping")
+
+    def _list(self) -> list[Any]:
+        if isinstance(self._stack[-1], list):
+            return self._stack[-1]
+        raise ValueError("it appends to something that is no list")
 
     def _since_mark(self) -> list[Any]:
         at = max(index for index, entry in enumerate(self._stack) if isinstance(entry, _Mark))

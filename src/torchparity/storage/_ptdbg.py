@@ -8,6 +8,7 @@ Later versions append the norm to the statistics and a checksum to the line.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from torchparity.storage._files import read_file
 from torchparity.storage._json import decode
 
 _STACK = "_stack_info"
-_LARGEST_POSITION = 4096
+_POSITION = re.compile(r"\d{1,4}", re.ASCII)
 _PYTHON_TYPES = {"<class 'int'>": "int", "<class 'float'>": "float", "<class 'bool'>": "bool", "<class 'str'>": "str"}
 Tree = dict[str, Any]
 
@@ -89,25 +90,29 @@ def _frame(frame: Any) -> str:
 
 def _record(name: str, tree: Tree) -> Record:
     inputs = tree.get("input", {})
-    keywords = {key: _nest(value) for key, value in inputs.items() if not key.isdigit()}
+    inputs = inputs if isinstance(inputs, dict) else {"0": inputs}
     return Record(
         name=name,
         direction=parse_record(name).direction,
-        input_args=_list({key: value for key, value in inputs.items() if key.isdigit()}),
-        input_kwargs=keywords,
-        output=_list(tree.get("output", {})),
+        input_args=_list(inputs),
+        input_kwargs={key: _nest(value) for key, value in inputs.items() if _position(key) is None},
+        output=_list(tree["output"] if isinstance(tree.get("output"), dict) else {"0": tree.get("output")}),
     )
 
 
 def _nest(value: Any) -> Nest:
     if not isinstance(value, dict):
         return value
-    if all(key.isdigit() for key in value):
+    if all(_position(key) is not None for key in value):
         return _list(value)
     return {key: _nest(entry) for key, entry in value.items()}
 
 
 def _list(entries: Tree) -> list[Nest]:
     """Return the arguments by position; those that ptdbg left out are None."""
-    positions = {int(key): _nest(value) for key, value in entries.items() if int(key) <= _LARGEST_POSITION}
-    return [positions.get(index) for index in range(max(positions, default=-1) + 1)]
+    found = {place: _nest(value) for key, value in entries.items() if (place := _position(key)) is not None}
+    return [found.get(index) for index in range(max(found, default=-1) + 1)]
+
+
+def _position(key: str) -> int | None:
+    return int(key) if _POSITION.fullmatch(key) else None

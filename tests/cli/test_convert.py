@@ -1,0 +1,67 @@
+"""torchparity convert: both ways, losing nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.conftest import write_linear_run
+from torchparity import open_run
+from torchparity.cli import main
+from torchparity.storage import record_to_json
+from torchparity.storage._convert import _without_places
+
+
+def same_content(left, right):
+    a, b = open_run(left).part(), open_run(right).part()
+    assert list(a.records) == list(b.records)
+    for name in a.records:
+        assert record_to_json(_without_places(a.records[name])) == record_to_json(_without_places(b.records[name]))
+    assert (a.stacks, a.construct, a.info.task, a.info.level) == (b.stacks, b.construct, b.info.task, b.info.level)
+    pairs = list(zip(a.tensors(), b.tensors(), strict=True))
+    for (left_name, left_leaf), (right_name, right_leaf) in pairs:
+        assert left_name == right_name
+        assert np.array_equal(a.tensor(left_leaf).raw(), b.tensor(right_leaf).raw())
+    return len(pairs)
+
+
+@pytest.mark.parametrize("run", ["att-tensor-mix-base", "conv-tensor-L1-nan", "att-md5-mix-base"])
+def test_an_msprobe_run_goes_to_safetensors_and_back(golden, run, tmp_path):
+    source = golden / "runs" / run
+
+    assert main(["convert", str(source), str(tmp_path / "shards"), "--to", "safetensors"]) == 0
+    assert main(["convert", str(tmp_path / "shards"), str(tmp_path / "files"), "--to", "pt"]) == 0
+
+    count = same_content(source, tmp_path / "shards")
+    assert same_content(source, tmp_path / "files") == count
+    assert count == len(list(source.rglob("*.pt")))
+    assert {file.name for file in source.rglob("*.pt")} == {file.name for file in (tmp_path / "files").rglob("*.pt")}
+
+
+def test_what_is_damaged_is_said_and_the_rest_converted(tmp_path, capsys):
+    run = write_linear_run(tmp_path / "run")
+    shard = next(run.rglob("*.safetensors"))
+    content = bytearray(shard.read_bytes())
+    content[-1] ^= 1
+    shard.write_bytes(content)
+
+    code = main(["convert", str(run), str(tmp_path / "out"), "--to", "pt"])
+
+    assert code == 2
+    assert str(shard) in capsys.readouterr().err
+    assert len(list((tmp_path / "out").rglob("*.pt"))) == 2
+    assert open_run(tmp_path / "out").part().verify() == []
+
+
+def test_converting_onto_itself_is_refused(linear_run, capsys):
+    assert main(["convert", str(linear_run), str(linear_run), "--to", "pt", "--overwrite"]) == 2
+    assert "holds the run that is to be converted" in capsys.readouterr().err
+    assert open_run(linear_run).part().verify() == []
+
+
+def test_an_existing_run_is_refused_unless_asked(linear_run, tmp_path, capsys):
+    other = write_linear_run(tmp_path / "other")
+
+    assert main(["convert", str(linear_run), str(other), "--to", "pt"]) == 2
+    assert "already holds a run" in capsys.readouterr().err
+    assert main(["convert", str(linear_run), str(other), "--to", "pt", "--overwrite"]) == 0
