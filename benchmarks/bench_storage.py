@@ -3,7 +3,7 @@
 Budget, fixed beforehand: at least 3x the write and 5x the read throughput, at most 0.55x
 the bytes, and the writer's process under 1 GiB. Both sides read verified bytes: torch
 checks the archive's CRC-32, we check ours. Laps alternate, so both meet the same mood of
-the machine; the disk is synchronised between laps, outside the clock.
+the machine; between laps, outside the clock, the disk comes to rest.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ import torch
 from torchparity import HostTensor, Record, RunWriter, TensorLeaf, from_torch, open_run
 
 TENSORS = 2_800
+SETTLE = 3.0
 BUDGET = {"write": 3.0, "read": 5.0, "bytes": 0.55, "writer_mib": 1024}
 
 
@@ -77,6 +78,13 @@ def seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - began
 
 
+def settle() -> None:
+    """Let the disk finish what it was given, deletions included, before the next lap."""
+    os.sync()
+    time.sleep(SETTLE)
+    os.sync()
+
+
 def bytes_on_disk(folder: Path) -> int:
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
@@ -92,11 +100,11 @@ def measure(folder: Path, total_bytes: int, laps: int) -> dict[str, object]:
     for lap in range(laps + 1):
         for side, (write, read) in work.items():
             target = folder / side
-            shutil.rmtree(target, ignore_errors=True)
-            os.sync()
             wrote = seconds(lambda write=write, target=target: write(target, iter(pool)))
             took = seconds(lambda read=read, target=target: read(target))
             sizes_on_disk[side] = bytes_on_disk(target)
+            shutil.rmtree(target)
+            settle()
             if lap:  # the first is a warm-up
                 times[f"{side}_write"].append(wrote)
                 times[f"{side}_read"].append(took)

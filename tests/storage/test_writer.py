@@ -236,7 +236,7 @@ def test_the_writer_needs_little_memory_for_many_tensors(tmp_path):
         "leaf = TensorLeaf(dtype='torch.float64', shape=(1 << 20,))\n"
         "with RunWriter(sys.argv[1], task='tensor', queue_bytes=32 << 20) as writer:\n"
         "    writer.start_step(0)\n"
-        "    for call in range(100):\n"
+        "    for call in range(200):\n"
         "        values = HostTensor.from_numpy(np.full(1 << 20, call, np.float64))\n"
         "        record = Record(name=f'Torch.exp.{call}.forward', direction='forward', input_args=[leaf])\n"
         "        writer.add(record, {'input.0': values})\n"
@@ -245,8 +245,8 @@ def test_the_writer_needs_little_memory_for_many_tensors(tmp_path):
 
     done = subprocess.run([sys.executable, "-c", code, tmp_path], capture_output=True, text=True, check=True)
 
-    # 800 MB went through; a shard of 256 MiB, the queue and Python itself stay.
-    assert int(done.stdout) < 500_000
+    # 1.6 GB went through; two shards of 256 MiB, the queue and Python itself stay.
+    assert int(done.stdout) < 750_000
 
 
 def test_shards_may_be_read_by_whoever_may_read_the_run(tmp_path):

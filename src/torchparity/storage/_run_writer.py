@@ -20,7 +20,7 @@ from torchparity.storage._queue import ByteBoundedQueue
 from torchparity.storage._step_writer import StepWriter
 from torchparity.tensors import HostTensor
 
-QUEUE_BYTES = 256 << 20
+QUEUE_BYTES = 64 << 20
 _RECORD_BYTES = 4096  # what a record without tensors counts for in the queue
 
 

@@ -1,13 +1,15 @@
 """Writing safetensors shards: tensors are collected up to a shard's size and written in one go.
 
 The library does the writing: it takes the tensors where they are and lets other threads
-run meanwhile. A shard has a temporary name until it is whole.
+run meanwhile, so one shard is written while the next is collected. A shard has a
+temporary name until it is whole.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +34,9 @@ class ShardSink:
         self._folder, self._shard_bytes = folder, shard_bytes
         self._waiting: dict[str, tuple[HostTensor, Bytes]] = {}
         self._waiting_bytes = 0
+        self._being_written: dict[str, tuple[HostTensor, Bytes]] = {}
+        self._writing: Future[dict[str, int]] | None = None
+        self._executor = ThreadPoolExecutor(1, thread_name_prefix="torchparity-shard")
         self._shards = 0
         self._keys = 0
         self._known: dict[tuple[str, int, int], list[Location]] = {}
@@ -56,36 +61,36 @@ class ShardSink:
     def close(self) -> None:
         if self._waiting:
             self._write_shard()
+        self._wait_for_shard()
+        self._executor.shutdown()
 
     def abandon(self) -> None:
+        self._executor.shutdown(cancel_futures=True)
         self._waiting.clear()
-        self._temporary().unlink(missing_ok=True)
+        self._being_written.clear()
+        for part in self._folder.glob(".*.part"):
+            part.unlink(missing_ok=True)
 
     def _shard_name(self) -> str:
         return f"data-{self._shards:05}.safetensors"
 
-    def _temporary(self) -> Path:
-        return self._folder / f".{self._shard_name()}.part"
-
     def _write_shard(self) -> None:
-        path, temporary = self._folder / self._shard_name(), self._temporary()
-        specs = {key: _spec(tensor, raw) for key, (tensor, raw) in self._waiting.items()}
-        try:
-            serialize_file(specs, temporary)
-            # The library makes it private; whoever may read the folder may read its shards.
-            temporary.chmod(self._folder.stat().st_mode & 0o666)
-            os.replace(temporary, path)
-        except (SafetensorError, OSError) as error:
-            raise RunWriteError(path, str(error).removeprefix("Error while serializing: ")) from None
-        shard = Shard(path)
-        self._offsets |= {key: shard.offset_of(key) for key in self._waiting}
-        self._waiting.clear()
-        self._waiting_bytes = 0
+        """Hand the waiting tensors over; at most one shard is being written, so memory stays bounded."""
+        self._wait_for_shard()
+        self._being_written, self._waiting, self._waiting_bytes = self._waiting, {}, 0
+        path = self._folder / self._shard_name()
+        self._writing = self._executor.submit(_write, path, self._being_written)
         self._shards += 1
 
+    def _wait_for_shard(self) -> None:
+        if self._writing is not None:
+            self._offsets |= self._writing.result()
+            self._writing = None
+            self._being_written = {}
+
     def _holds(self, place: Location, raw: Bytes) -> bool:
-        waiting = self._waiting.get(place.key)
-        blocks = _blocks(waiting[1]) if waiting else self._stored_blocks(place, raw.size)
+        held = self._waiting.get(place.key) or self._being_written.get(place.key)
+        blocks = _blocks(held[1]) if held else self._stored_blocks(place, raw.size)
         return all(_same(mine, theirs) for mine, theirs in zip(_blocks(raw), blocks, strict=True))
 
     def _stored_blocks(self, place: Location, size: int) -> Iterator[Bytes]:
@@ -94,6 +99,20 @@ class ShardSink:
             file.seek(self._offsets[place.key])
             for start in range(0, size, _BLOCK):
                 yield np.frombuffer(file.read(min(_BLOCK, size - start)), np.uint8)
+
+
+def _write(path: Path, tensors: dict[str, tuple[HostTensor, Bytes]]) -> dict[str, int]:
+    """Write one shard; return where in it the bytes of each tensor begin."""
+    temporary = path.with_name(f".{path.name}.part")
+    try:
+        serialize_file({key: _spec(tensor, raw) for key, (tensor, raw) in tensors.items()}, temporary)
+        # The library makes it private; whoever may read the folder may read its shards.
+        temporary.chmod(path.parent.stat().st_mode & 0o666)
+        os.replace(temporary, path)
+    except (SafetensorError, OSError) as error:
+        raise RunWriteError(path, str(error).removeprefix("Error while serializing: ")) from None
+    shard = Shard(path)
+    return {key: shard.offset_of(key) for key in tensors}
 
 
 def _spec(tensor: HostTensor, raw: Bytes) -> TensorSpec:
