@@ -38,6 +38,18 @@ def test_an_msprobe_run_goes_to_safetensors_and_back(golden, run, tmp_path):
     assert {file.name for file in source.rglob("*.pt")} == {file.name for file in (tmp_path / "files").rglob("*.pt")}
 
 
+def test_a_run_for_exchange_spells_nan_as_msprobe_does(golden, tmp_path):
+    source = golden / "runs" / "att-tensor-mix-base"
+    main(["convert", str(source), str(tmp_path / "files"), "--to", "pt"])
+    main(["convert", str(source), str(tmp_path / "shards"), "--to", "safetensors"])
+
+    bare, strict = (next((tmp_path / name).rglob("dump.json")).read_text() for name in ("files", "shards"))
+
+    assert "-Infinity" in bare and '"-inf"' not in bare
+    assert "-Infinity" not in strict and '"-inf"' in strict
+    same_content(tmp_path / "files", tmp_path / "shards")
+
+
 def test_what_is_damaged_is_said_and_the_rest_converted(tmp_path, capsys):
     run = write_linear_run(tmp_path / "run")
     shard = next(run.rglob("*.safetensors"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from torchparity.errors import RecordNameError
@@ -29,6 +30,7 @@ _COUNTS = (
 )
 _TENSOR_TYPES = ("torch.Tensor", "numpy.ndarray")
 _MEMORY_FORMAT = "torch.memory_format"
+NumberSpelling = Callable[[Any], Any]
 _DEEPEST = 64
 _MOST_DIMENSIONS = 64
 
@@ -37,26 +39,26 @@ class MalformedError(ValueError):
     """A JSON value that no record can have; the reader adds the file and the record's name."""
 
 
-def leaf_to_json(leaf: Leaf) -> Any:
+def leaf_to_json(leaf: Leaf, number: NumberSpelling) -> Any:
     if leaf is None:
         return None
     if isinstance(leaf, TensorLeaf):
-        return _tensor_to_json(leaf)
+        return _tensor_to_json(leaf, number)
     if isinstance(leaf, GroupLeaf):
         return {"type": leaf.type, "group_ranks": list(leaf.ranks), "group_id": leaf.id}
     value = leaf.value
     if leaf.type == _MEMORY_FORMAT:  # msprobe's key and spelling
         return {"type": leaf.type, "format": str(value).removeprefix("torch.")}
     if isinstance(value, list):
-        value = [number_to_json(part) for part in value]
-    return {"type": leaf.type, "value": number_to_json(value)}
+        value = [number(part) for part in value]
+    return {"type": leaf.type, "value": number(value)}
 
 
-def _tensor_to_json(leaf: TensorLeaf) -> dict[str, Any]:
+def _tensor_to_json(leaf: TensorLeaf, number: NumberSpelling) -> dict[str, Any]:
     entry: dict[str, Any] = {"type": leaf.type, "dtype": leaf.dtype, "shape": list(leaf.shape)}
     kept = leaf.statistics
     if kept is not None:
-        entry |= {key: number_to_json(getattr(kept, field)) for key, field in _STATISTICS}
+        entry |= {key: number(getattr(kept, field)) for key, field in _STATISTICS}
     if leaf.requires_grad is not None:
         entry["requires_grad"] = leaf.requires_grad
     if leaf.checksum is not None:
@@ -70,7 +72,7 @@ def _tensor_to_json(leaf: TensorLeaf) -> dict[str, Any]:
     if kept is not None and kept.nan_count is not None:
         entry |= {key: count for key, field in _COUNTS if (count := getattr(kept, field))}
         if _has_nonfinite(kept):
-            entry["finite"] = {key: number_to_json(getattr(kept, f"finite_{field}")) for key, field in _STATISTICS}
+            entry["finite"] = {key: number(getattr(kept, f"finite_{field}")) for key, field in _STATISTICS}
         entry.setdefault("zero", 0)  # its presence says that the counts left out are 0
     if leaf.numel == 0:
         entry["numel"] = 0
@@ -81,31 +83,35 @@ def _has_nonfinite(kept: Statistics) -> bool:
     return bool(kept.nan_count or kept.inf_count or kept.negative_inf_count)
 
 
-def nest_to_json(nest: Nest) -> Any:
+def nest_to_json(nest: Nest, number: NumberSpelling) -> Any:
     if isinstance(nest, (list, tuple)):
-        return [nest_to_json(entry) for entry in nest]
+        return [nest_to_json(entry, number) for entry in nest]
     if isinstance(nest, dict):
-        return {str(key): nest_to_json(entry) for key, entry in nest.items()}
-    return leaf_to_json(nest)
+        return {str(key): nest_to_json(entry, number) for key, entry in nest.items()}
+    return leaf_to_json(nest, number)
 
 
-def record_to_json(record: Record) -> Any:
+def record_to_json(record: Record, number: NumberSpelling = number_to_json) -> Any:
+    """Return the entry of `data`; `number` spells nan and the infinities, by default as words."""
     if record.direction == "debug":
-        return nest_to_json(record.value)
+        return nest_to_json(record.value, number)
     if record.direction == "parameters_grad":
-        return {name: [nest_to_json(leaf)] for name, leaf in record.gradients.items()}
+        return {name: [nest_to_json(leaf, number)] for name, leaf in record.gradients.items()}
     if record.direction == "backward":
-        entry: dict[str, Any] = {"input": nest_to_json(record.input_args), "output": nest_to_json(record.output)}
+        entry: dict[str, Any] = {
+            "input": nest_to_json(record.input_args, number),
+            "output": nest_to_json(record.output, number),
+        }
         if record.output_kwargs:
-            entry["output_kwargs"] = nest_to_json(record.output_kwargs)
+            entry["output_kwargs"] = nest_to_json(record.output_kwargs, number)
     else:
         entry = {
-            "input_args": nest_to_json(record.input_args),
-            "input_kwargs": nest_to_json(record.input_kwargs),
-            "output": nest_to_json(record.output),
+            "input_args": nest_to_json(record.input_args, number),
+            "input_kwargs": nest_to_json(record.input_kwargs, number),
+            "output": nest_to_json(record.output, number),
         }
         if record.parameters is not None:
-            entry["parameters"] = nest_to_json(record.parameters)
+            entry["parameters"] = nest_to_json(record.parameters, number)
         entry["is_recompute"] = record.is_recompute
     if record.in_backward:
         entry["in_backward"] = True

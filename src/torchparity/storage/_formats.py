@@ -37,9 +37,14 @@ class TensorSink(Protocol):
 
 
 class TensorFormat(Protocol):
-    """What `PLUGIN` in each file of `storage/` is."""
+    """What `PLUGIN` in each file of `storage/` is.
+
+    `bare_nan` says that records beside such tensors are for tools that want NaN and
+    Infinity as such, which strict JSON does not have.
+    """
 
     suffix: str
+    bare_nan: bool
 
     def source(self, folder: Path) -> TensorSource: ...
 

@@ -16,6 +16,11 @@ def encode(value: Any) -> bytes:
     return msgspec.json.encode(value)
 
 
+def encode_bare(value: Any) -> bytes:
+    """Return JSON with bare NaN and Infinity, as msprobe writes and reads it."""
+    return json.dumps(value).encode()
+
+
 def decode(content: bytes, path: Path) -> Any:
     """Return the decoded document; accept the bare NaN and Infinity that other tools write."""
     try:

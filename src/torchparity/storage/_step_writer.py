@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -18,7 +19,7 @@ from torchparity import __version__
 from torchparity.records import Location, Record, RunInfo, StackGroup, TensorLeaf
 from torchparity.storage._codec import record_to_json
 from torchparity.storage._formats import TensorFormat, TensorSink
-from torchparity.storage._json import encode
+from torchparity.storage._json import encode, encode_bare
 from torchparity.storage._layout import JOURNAL, TENSOR_FOLDER
 from torchparity.tensors import HostTensor
 
@@ -36,7 +37,9 @@ class StepWriter:
 
     def add(self, record: Record, tensors: Mapping[str, HostTensor], *, flush: bool) -> None:
         placed = _place(record, {item: self._store(record.item_name(item), tensors[item]) for item in tensors})
-        entry = encode(record_to_json(placed))
+        entry = (
+            encode_bare(record_to_json(placed, _as_it_is)) if self._format.bare_nan else encode(record_to_json(placed))
+        )
         name = encode(record.name)
         self._lines["debug.json" if record.direction == "debug" else "dump.json"].append(name + b": " + entry)
         self._journal.write(b"[" + name + b", " + entry + b"]\n")
@@ -99,6 +102,10 @@ def _place(record: Record, places: Mapping[str, tuple[str, Location | None]]) ->
         return msgspec.structs.replace(leaf, data_name=data_name, stored_in=stored_in)
 
     return record.replace_tensors(placed) if places else record
+
+
+def _as_it_is(number: Any) -> Any:
+    return number
 
 
 def _lines_of(document: Mapping[str, object]) -> bytes:

@@ -66,6 +66,7 @@ class NpyFormat:
     """What ptdbg left behind; nobody needs to write it any more."""
 
     suffix = ".npy"
+    bare_nan = False
 
     def source(self, folder: Path) -> TensorSource:
         return NpySource(folder)

@@ -135,6 +135,7 @@ class PtFormat:
     """One file per tensor, for exchange with msprobe."""
 
     suffix = ".pt"
+    bare_nan = True
 
     def source(self, folder: Path) -> TensorSource:
         return PtSource(folder)

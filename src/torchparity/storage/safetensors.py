@@ -61,6 +61,7 @@ class SafetensorsFormat:
     """Shards written by `ShardSink`, read by `ShardSource`."""
 
     suffix = ".safetensors"
+    bare_nan = False
 
     def source(self, folder: Path) -> TensorSource:
         return ShardSource(folder)
