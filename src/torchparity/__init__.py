@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from torchparity.errors import ParityError
-    from torchparity.records import Record, TensorLeaf
+    from torchparity.records import Record, StackGroup, TensorLeaf, ValueLeaf, describe
     from torchparity.storage import RunPart, RunReader, RunWriter, open_run
     from torchparity.storage._torch import from_torch, to_torch
     from torchparity.tensors import HostTensor
@@ -24,7 +24,10 @@ __all__ = [
     "RunPart",
     "RunReader",
     "RunWriter",
+    "StackGroup",
     "TensorLeaf",
+    "ValueLeaf",
+    "describe",
     "from_torch",
     "open_run",
     "to_torch",
@@ -37,7 +40,10 @@ _HOME = {
     "RunPart": "storage",
     "RunReader": "storage",
     "RunWriter": "storage",
+    "StackGroup": "records",
     "TensorLeaf": "records",
+    "ValueLeaf": "records",
+    "describe": "records",
     "from_torch": "storage._torch",
     "open_run": "storage",
     "to_torch": "storage._torch",

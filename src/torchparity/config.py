@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import types
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,6 +20,7 @@ DataModes = list[DataMode]  # named here: the blocks have a field called `list`
 Names = Annotated[list[str], "a list of texts"]
 
 _LARGEST_INDEX = 1_000_000
+_SPAN = re.compile(r"(\d{1,7})(?:\s*-\s*(\d{1,7}))?", re.ASCII)
 
 
 class StatisticsTask(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,13 +112,15 @@ class CompareConfig(msgspec.Struct, frozen=True, kw_only=True):
 Settings = TypeVar("Settings", bound=msgspec.Struct)
 
 
-def load_capture_config(path: Path) -> CaptureConfig:
+def load_capture_config(path: str | Path) -> CaptureConfig:
     """Read config.json; raise `ConfigError` in one sentence for anything it cannot mean."""
-    return capture_config(_read(path), source=str(path))
+    return capture_config(_read(Path(path)), source=str(path))
 
 
 def capture_config(values: Mapping[str, Any], *, source: str = "config") -> CaptureConfig:
     """Return settings from a mapping, checked field by field and against each other."""
+    if not isinstance(values, Mapping):
+        raise ConfigError(f"{source}: settings are a mapping of fields, not a {type(values).__name__}.")
     prepared = {
         key: _indices(value, key, source) if key in ("rank", "step") else value for key, value in values.items()
     }
@@ -125,9 +129,9 @@ def capture_config(values: Mapping[str, Any], *, source: str = "config") -> Capt
     return config
 
 
-def load_compare_config(path: Path) -> CompareConfig:
+def load_compare_config(path: str | Path) -> CompareConfig:
     """Read compare.json; raise `ConfigError` in one sentence for anything it cannot mean."""
-    return _struct(CompareConfig, _read(path), str(path), "")
+    return _struct(CompareConfig, _read(Path(path)), str(path), "")
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -135,7 +139,7 @@ def _read(path: Path) -> dict[str, Any]:
         content = msgspec.json.decode(path.read_bytes())
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}.") from error
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(f"{path} is not valid JSON: {error}.") from error
     if not isinstance(content, dict):
         raise ConfigError(f'{path} must hold a JSON object such as {{"task": "statistics"}}.')
@@ -166,11 +170,20 @@ def _value(hint: Any, value: Any, source: str, where: str) -> Any:
     try:
         return msgspec.convert(value, hint, strict=True)
     except msgspec.ValidationError:
-        raise _bad_value(source, where, value, _wanted(hint)) from None
+        raise _bad_value(source, where, value, _wanted(hint), _choices(hint)) from None
 
 
-def _bad_value(source: str, where: str, value: Any, wanted: str) -> ConfigError:
-    return ConfigError(f"{source}: field {where!r} is {value!r}; it must be {wanted}.")
+def _bad_value(source: str, where: str, value: Any, wanted: str, choices: tuple[Any, ...] = ()) -> ConfigError:
+    hint = nearest(value, choices) if isinstance(value, str) and choices else ""
+    return ConfigError(
+        f"{source}: field {where!r} is {str(value)[:80]!r}; it must be {wanted}.{hint}"
+        if isinstance(value, str)
+        else f"{source}: field {where!r} is {str(value)[:80]}; it must be {wanted}.{hint}"
+    )
+
+
+def _choices(hint: Any) -> tuple[Any, ...]:
+    return get_args(hint) if get_origin(hint) is Literal else ()
 
 
 def _wanted(hint: Any) -> str:
@@ -195,12 +208,12 @@ def _indices(value: Any, field: str, source: str) -> list[int]:
     """Return the numbers that `[0, 2]`, `"3"`, `"4-6"` or a list of those mean."""
     numbers: list[int] = []
     for part in value if isinstance(value, list) else [value]:
-        first, dash, last = part.strip().partition("-") if isinstance(part, str) else (part, "", "")
-        try:
-            span = (int(first), int(last) if dash else int(first))
-        except (ValueError, TypeError):
-            span = (-1, -1)
-        if isinstance(part, (bool, float)) or not 0 <= span[0] <= span[1] <= _LARGEST_INDEX:
+        found = _SPAN.fullmatch(part.strip()) if isinstance(part, str) else None
+        if found:
+            span = (int(found[1]), int(found[2] or found[1]))
+        else:
+            span = (part, part) if type(part) is int else (-1, -1)
+        if not 0 <= span[0] <= span[1] <= _LARGEST_INDEX:
             raise _bad_value(source, field, value, str(get_args(Indices)[1]))
         numbers.extend(range(span[0], span[1] + 1))
     return numbers
@@ -212,7 +225,13 @@ def _check_capture(config: CaptureConfig, source: str) -> None:
         raise ConfigError(
             f"{source}: level 'L2' (kernels) needs the vendor's own dump; use 'L0', 'L1', 'mix' or 'debug'."
         )
+    if not config.dump_path:
+        raise _bad_value(source, "dump_path", config.dump_path, "the folder to write to")
     for task, block in (("statistics", config.statistics), ("tensor", config.tensor)):
+        if not block.data_mode:
+            raise _bad_value(
+                source, f"{task}.data_mode", block.data_mode, "['all'] or some of " + ", ".join(get_args(DataMode))
+            )
         if len(block.scope) not in (0, 2) and not (len(block.scope) == 1 and config.level == "mix"):
             raise _bad_value(source, f"{task}.scope", block.scope, "the first and the last name of a range, or empty")
     if config.async_dump and config.task == "tensor" and not config.tensor.list:

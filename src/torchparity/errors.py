@@ -66,7 +66,7 @@ class RunExistsError(RunError):
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        super().__init__(f"{path} already holds a run; choose another folder or ask to overwrite it.")
+        super().__init__(f"{path} already holds a run; choose another folder, or say --overwrite (overwrite=True).")
 
 
 class NotRecordedError(RunError):
@@ -102,6 +102,11 @@ class InternalError(ParityError):
     """A fault of torchparity itself."""
 
     exit_code = 3
+
+
+def count(number: int, noun: str) -> str:
+    """Return "1 record" or "3 records"."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def nearest(name: str, available: Iterable[str]) -> str:

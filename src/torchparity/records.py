@@ -216,12 +216,13 @@ class PartSummary(msgspec.Struct, frozen=True, kw_only=True):
     level: str
     tool: str | None
     is_complete: bool
+    has_checksums: bool
     records: dict[str, int]
     items: int
     tensors: int
     tensor_bytes: int
     stored_bytes: int
-    nonfinite_records: int
+    nonfinite_records: int | None
     largest: list[RecordSize]
     slowest: list[RecordSize]
     problems: list[str]

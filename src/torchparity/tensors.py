@@ -81,6 +81,18 @@ class HostTensor:
             return self.array
         return self.array.astype(np.complex128 if kind.kind == "c" else np.float64)
 
+    def preview(self) -> str:
+        """Return the values as text, the corners only where there are many."""
+        shown = self.array
+        if self.dtype not in _PRINTABLE and shown.size <= _MOST_CONVERTED:
+            shown = self.numbers()  # NumPy prints bfloat16 and fp8 unaligned, pairs of halves as tuples
+        with np.printoptions(precision=6, threshold=200, edgeitems=3, linewidth=78):
+            return np.array2string(shown)
+
+
+_PRINTABLE = frozenset(name for name, kind in DTYPES.items() if kind.isbuiltin == 1 and kind.kind != "V")
+_MOST_CONVERTED = 1 << 24
+
 
 def _unpack_fp4(packed: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return both fours of each byte, the low one first, along the last dimension."""

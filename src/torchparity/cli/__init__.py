@@ -17,7 +17,7 @@ from types import ModuleType
 from rich_argparse import RawDescriptionRichHelpFormatter
 
 from torchparity import __version__
-from torchparity.errors import InternalError, ParityError
+from torchparity.errors import InternalError, ParityError, RunWriteError
 
 
 def command_names() -> list[str]:
@@ -26,18 +26,18 @@ def command_names() -> list[str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return its exit code: 0 fine, 1 differences, 2 usage or bad input, 3 our fault."""
-    commands: dict[str, ModuleType] = {name: import_module(f"torchparity.cli.{name}") for name in command_names()}
-    options = _parser(commands).parse_args(arguments)
     try:
-        code: int = commands[options.command].run(options)
+        code = _run(arguments)
         sys.stdout.flush()
         return code
     except ParityError as error:
         return _fail(error)
     except BrokenPipeError:
-        # The reader of our output has seen enough. Point stdout away or Python complains at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _forget_stdout()  # the reader of our output has seen enough
         return 0
+    except OSError as error:  # a full disk behind ">"
+        _forget_stdout()
+        return _fail(RunWriteError(error.filename or "the output", error.strerror or str(error)))
     except KeyboardInterrupt:
         return 130
     except Exception as error:  # noqa: BLE001 - a crash must not exit with 1, which means "the runs differ"
@@ -47,9 +47,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(InternalError(f"internal error, please report it with the lines above: {error!r}."))
 
 
+def _run(arguments: Sequence[str] | None) -> int:
+    commands: dict[str, ModuleType] = {name: import_module(f"torchparity.cli.{name}") for name in command_names()}
+    parser = _parser(commands)
+    try:
+        options, rest = parser.parse_known_args(arguments)
+    except SystemExit as finished:  # argparse ends the process for --help and for mistakes
+        return finished.code if isinstance(finished.code, int) else 2
+    # argparse loses a positional argument that may be left out when it comes after an option.
+    if len(rest) == 1 and not rest[0].startswith("-") and getattr(options, "name", "") is None:
+        options.name = rest.pop()
+    if rest:
+        print(f"torchparity: unrecognized arguments: {' '.join(rest)}", file=sys.stderr)
+        return 2
+    code: int = commands[options.command].run(options)
+    return code
+
+
 def _fail(error: ParityError) -> int:
     print(f"torchparity: {error}", file=sys.stderr)
     return error.exit_code
+
+
+def _forget_stdout() -> None:
+    """Point stdout away, or Python fails once more when it flushes at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _parser(commands: dict[str, ModuleType]) -> argparse.ArgumentParser:

@@ -1,7 +1,7 @@
 """torchparity convert: rewrite a run with its tensors in another format.
 
-torchparity convert RUN OUT --to pt             one .pt file per tensor, as msprobe reads them
-torchparity convert RUN OUT --to safetensors    shards, equal tensors stored once
+torchparity convert RUN OUT --to pt            one .pt per tensor, for msprobe
+torchparity convert RUN OUT --to safetensors   shards, equal tensors stored once
 """
 
 from __future__ import annotations
@@ -15,16 +15,18 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("run", type=Path, metavar="RUN", help="run to read, from torchparity, msprobe or ptdbg")
     parser.add_argument("output", type=Path, metavar="OUT", help="folder for the new run")
     parser.add_argument("--to", choices=["pt", "safetensors"], required=True, help="format of the tensors")
-    parser.add_argument("--overwrite", action="store_true", help="replace a run that is already in OUT")
+    parser.add_argument("--overwrite", action="store_true", help="remove the run that is already in OUT")
 
 
 def run(options: Namespace) -> int:
     """Return 0, or 2 when something of the run could not be read; the rest is converted all the same."""
+    from torchparity.errors import count
     from torchparity.storage import convert_run, open_run
 
     done = convert_run(open_run(options.run), options.output, options.to, overwrite=options.overwrite)
     for problem in done.problems:
         print(f"torchparity: {problem}", file=sys.stderr)
-    lost = f"; {len(done.problems)} things could not be read, see above" if done.problems else ""
-    print(f"{options.output}: {done.records} records and {done.tensors} tensors as {options.to}{lost}")
+    lost = f"; {count(len(done.problems), 'problem')}, see above" if done.problems else ""
+    written = f"{count(done.records, 'record')} and {count(done.tensors, 'tensor')} as {options.to}"
+    print(f"{options.output}: {written}{lost}")
     return 2 if done.problems else 0

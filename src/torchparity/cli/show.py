@@ -1,10 +1,11 @@
 """torchparity show: look at a run, at one record in it, or at one tensor.
 
-torchparity show RUN                                    the run at a glance
-torchparity show RUN --list relu                        names of the records that contain "relu"
-torchparity show RUN Functional.linear.0.forward        one record: items, statistics, call stack
-torchparity show RUN Functional.linear.0.forward --tensor input.0
-                                                        values, histogram, where the extremes sit
+torchparity show RUN                 the run at a glance; --verify reads it all
+torchparity show RUN --list relu     names of the records that contain "relu"
+torchparity show RUN --nonfinite     names of the records with nan or inf
+torchparity show RUN NAME            one record: items, statistics, call stack
+torchparity show RUN NAME --tensor input.0
+                                     values, histogram, where the extremes sit
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from torchparity.records import Record
+    from torchparity.records import Record, TensorLeaf
     from torchparity.storage import RunPart, RunReader
 
 
@@ -23,17 +24,15 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "run", type=Path, metavar="RUN", help="folder of a run, of a step or rank in it, or its dump.json"
     )
-    parser.add_argument(
-        "name", nargs="?", metavar="NAME", help="record to show, for example Functional.linear.0.forward"
-    )
+    parser.add_argument("name", nargs="?", metavar="NAME", help="a record, for example Functional.linear.0.forward")
     parser.add_argument(
         "--tensor", metavar="ITEM", help="item of that record whose values to show, for example input.0"
     )
-    parser.add_argument(
-        "--list", dest="pattern", nargs="?", const="", metavar="TEXT", help="list record names that contain TEXT"
-    )
-    parser.add_argument("--step", type=int, help="step to look into (default: the first)")
-    parser.add_argument("--rank", type=int, help="rank to look into (default: the first)")
+    parser.add_argument("--list", action="store_true", help="list record names, those that contain NAME if it is given")
+    parser.add_argument("--nonfinite", action="store_true", help="list the records with nan or inf in their statistics")
+    parser.add_argument("--verify", action="store_true", help="read every tensor and check it against its checksum")
+    parser.add_argument("--step", type=int, help="step to look into (a record: the first)")
+    parser.add_argument("--rank", type=int, help="rank to look into (a record: the first)")
     parser.add_argument("--json", action="store_true", help="print JSON for programs")
 
 
@@ -44,48 +43,51 @@ def run(options: Namespace) -> int:
 
     if options.tensor is not None and options.name is None:
         raise ConfigError("--tensor needs the record it belongs to: torchparity show RUN NAME --tensor ITEM.")
-    if options.pattern is not None and options.name is not None:
-        raise ConfigError("give a record's NAME or --list TEXT, not both.")
     opened = open_run(options.run)
-    if options.pattern is not None:
-        return _list(opened.part(options.step, options.rank), options)
+    if options.list or options.nonfinite:
+        return _list(opened, options)
     if options.name is None:
         return _overview(opened, options)
     part = opened.part(options.step, options.rank)
     record = part.record(options.name)
-    if options.tensor is None:
-        return _record(part, record, options)
-    return _tensor(part, record, options)
+    code = _record(part, record, options) if options.tensor is None else _tensor(part, record, options)
+    return code or _report_problems(part.problems)
 
 
 def _overview(opened: RunReader, options: Namespace) -> int:
     from torchparity.report import _show
     from torchparity.storage import summarise
 
-    for wanted in (options.step, options.rank):
-        if wanted is not None:
-            opened.parts = [part for part in opened.parts if _selected(part, options)] or [
-                opened.part(options.step, options.rank)
-            ]
-    summary = summarise(opened)
+    summary = summarise(opened, opened.select(options.step, options.rank), verify=options.verify)
     if options.json:
         _print_json(summary)
     else:
-        _show.run(summary)
+        _show.run(summary, verified=options.verify)
     return _report_problems([problem for part in summary.parts for problem in part.problems])
 
 
-def _selected(part: RunPart, options: Namespace) -> bool:
-    return options.step in (None, part.step) and options.rank in (None, part.rank)
+def _list(opened: RunReader, options: Namespace) -> int:
+    """Print names of one part, or of all parts with step and rank in front where there are several."""
+    from torchparity.storage import nonfinite_records
 
-
-def _list(part: RunPart, options: Namespace) -> int:
-    names = [name for name in part.records if options.pattern in name]
+    parts = opened.select(options.step, options.rank)
+    wanted = (options.name or "").lower()
+    found = {
+        part: [
+            name for name in (nonfinite_records(part) if options.nonfinite else part.records) if wanted in name.lower()
+        ]
+        for part in parts
+    }
     if options.json:
-        _print_json(names)
+        rows = [{"step": part.step, "rank": part.rank, "records": names} for part, names in found.items()]
+        _print_json(rows)
     else:
-        print("\n".join(names) if names else f"no record of {part.folder} contains {options.pattern!r}")
-    return _report_problems(part.problems)
+        for part, names in found.items():
+            prefix = f"step{part.step} rank{part.rank} " if len(parts) > 1 else ""
+            print("".join(f"{prefix}{name}\n" for name in names), end="")
+        if not any(found.values()):
+            print("no such record", file=sys.stderr)
+    return _report_problems([problem for part in parts for problem in part.problems])
 
 
 def _record(part: RunPart, record: Record, options: Namespace) -> int:
@@ -94,7 +96,8 @@ def _record(part: RunPart, record: Record, options: Namespace) -> int:
 
     stack, parent = part.stack_of(record.name), part.construct.get(record.name)
     if options.json:
-        _print_json({"name": record.name, "parent": parent, "stack": stack, "record": record_to_json(record)})
+        place = {"name": record.name, "step": part.step, "rank": part.rank, "parent": parent, "stack": stack}
+        _print_json({**place, "record": record_to_json(record)})
     else:
         _show.record(record, stack=stack, parent=parent, where=f"step {part.step}, rank {part.rank}")
     return 0
@@ -102,29 +105,36 @@ def _record(part: RunPart, record: Record, options: Namespace) -> int:
 
 def _tensor(part: RunPart, record: Record, options: Namespace) -> int:
     import msgspec
-    import numpy as np
 
-    from torchparity.errors import NotRecordedError
     from torchparity.kernels.reference import profile
-    from torchparity.records import TensorLeaf
     from torchparity.report import _show
 
-    wanted = options.tensor.removeprefix(f"{record.name}.")
+    name, leaf = _tensor_leaf(part, record, options.tensor)
+    tensor = part.tensor(leaf)
+    shown = profile(tensor)
+    if options.json:
+        _print_json({"name": name, "step": part.step, "rank": part.rank, **msgspec.to_builtins(shown)})
+    else:
+        _show.tensor(name, shown, values=tensor.preview())
+    return 0
+
+
+def _tensor_leaf(part: RunPart, record: Record, wanted: str) -> tuple[str, TensorLeaf]:
+    from torchparity.errors import ConfigError, NotRecordedError
+    from torchparity.records import TensorLeaf
+
+    wanted = wanted.removeprefix(f"{record.name}.")
     leaves = {item.name: item.leaf for item in record.items()}
     leaf = leaves.get(wanted)
     if not isinstance(leaf, TensorLeaf):
         tensors = [name for name, leaf in leaves.items() if isinstance(leaf, TensorLeaf)]
         raise NotRecordedError("tensor", wanted, tensors, record.name)
-    tensor = part.tensor(leaf)
-    shown = profile(tensor)
-    if options.json:
-        _print_json({"name": record.item_name(wanted), **msgspec.to_builtins(shown)})
-    else:
-        with np.printoptions(precision=6, threshold=200, edgeitems=3, linewidth=110):
-            # Only the corners are converted; a tensor of gigabytes prints as fast as a small one.
-            values = np.array2string(tensor.array if tensor.array.dtype.names is None else tensor.numbers())
-        _show.tensor(record.item_name(wanted), shown, values=values)
-    return 0
+    if leaf.data_name is None:
+        raise ConfigError(
+            f"{record.item_name(wanted)} was recorded without its values (task {part.info.task!r}); "
+            "record with task 'tensor' to keep them."
+        )
+    return record.item_name(wanted), leaf
 
 
 def _report_problems(problems: list[str]) -> int:

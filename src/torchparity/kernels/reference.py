@@ -80,11 +80,13 @@ class _Sums:
             self.inf += int((block == np.inf).sum())
             self.negative_inf += int((block == -np.inf).sum())
         self.zero += int((block == 0).sum())
-        if finite.any():
-            self._extremes(np.where(finite, block, block[finite.argmax()]), start)
+        if finite.all() and block.size:
+            self._extremes(block, block, start)
+        elif finite.any():
+            self._extremes(np.where(finite, block, -np.inf), np.where(finite, block, np.inf), start)
 
-    def _extremes(self, block: Numbers, start: int) -> None:
-        for name, at in (("max", int(block.argmax())), ("min", int(block.argmin()))):
+    def _extremes(self, for_max: Numbers, for_min: Numbers, start: int) -> None:
+        for name, block, at in (("max", for_max, int(for_max.argmax())), ("min", for_min, int(for_min.argmin()))):
             value, best = block[at].item(), getattr(self, name)
             if best is None or (value > best if name == "max" else value < best):
                 setattr(self, name, value)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from torchparity.records import (
@@ -23,38 +22,41 @@ from torchparity.records import (
     ValueLeaf,
 )
 
-_PLAIN_WIDTH = 400  # when piped, lines are for grep: never wrapped, never cut
+_PLAIN_WIDTH = 10_000  # when piped, lines are for grep: never wrapped, never cut
 _BAR = 40
+_PLACE = {"max": "max at", "min": "min at", "nan": "first nan at", "inf": "first +inf at", "-inf": "first -inf at"}
 
 
-def run(summary: RunSummary) -> None:
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError  # rich would exit with 1, which means "the runs differ"
+
+
+def run(summary: RunSummary, *, verified: bool) -> None:
     """Print a run at a glance."""
     console = _console()
     first = summary.parts[0]
+    checksums = " with checksums" if first.has_checksums else ""
     _facts(
         console,
         ("run", summary.path),
         ("written by", first.tool or "an unknown tool"),
-        ("task, level", f"{first.task}, {first.level}"),
+        ("task, level", f"{first.task}{checksums}, {first.level}"),
         ("steps", _ranges(summary.steps)),
         ("ranks", _ranges(summary.ranks)),
         ("in memory", f"{_bytes(sum(part.tensor_bytes for part in summary.parts))} in all tensors"),
         ("on disk", _bytes(sum(part.stored_bytes for part in summary.parts))),
     )
-    _table(
-        console,
-        "",
-        ("step", "rank", "forward", "backward", "other", "items", "tensors", "on disk", "nan/inf", "state"),
-        [_part_row(part) for part in summary.parts],
-    )
-    for title, unit, sizes in (
-        ("largest records", _bytes, [(size, part) for part in summary.parts for size in part.largest]),
-        ("slowest records", _seconds, [(size, part) for part in summary.parts for size in part.slowest]),
+    columns = ("step", "rank", "forward", "backward", "other", "items", "tensors", "on disk", "with nan/inf", "state")
+    _table(console, "\nrecords", columns, [_part_row(part, verified) for part in summary.parts])
+    for title, column, unit, sizes in (
+        ("\nlargest records", "size", _bytes, [(size, part) for part in summary.parts for size in part.largest]),
+        ("\nslowest records", "time", _seconds, [(size, part) for part in summary.parts for size in part.slowest]),
     ):
         most = sorted(sizes, key=lambda entry: -entry[0].amount)[:5]
         rows = [(unit(size.amount), str(part.step), str(part.rank), size.name) for size, part in most]
         if rows:
-            _table(console, title, ("amount", "step", "rank", "record"), rows)
+            _table(console, title, (column, "step", "rank", "record"), rows)
 
 
 def record(shown: Record, *, stack: Sequence[str], parent: str | None, where: str) -> None:
@@ -73,20 +75,22 @@ def record(shown: Record, *, stack: Sequence[str], parent: str | None, where: st
     if shown.error:
         facts.append(("raised", shown.error))
     _facts(console, *facts)
-    columns = ("item", "type", "shape", "max", "min", "mean", "norm", "nan", "inf", "grad", "value or checksum")
-    _table(console, "", columns, [_item_row(item) for item in shown.items()])
+    columns = ("item", "type", "shape", "max", "min", "mean", "norm", "nan", "inf", "grad", "value", "checksum")
+    _table(console, "\nitems", columns, [_item_row(item) for item in shown.items()])
     if stack:
-        console.print(Text("\ncall stack, innermost first"))
+        console.print(Text("\ncall stack, innermost first", style="bold"))
         for frame in stack:
-            console.print(Text("  " + " ".join(frame.split())))
+            place, _, source = frame.partition("\n")
+            console.print(Text(f"  {place.strip().rstrip(',')}"))
+            if source.strip():
+                console.print(Text(f"      {source.strip()}"))
 
 
 def tensor(name: str, profile: TensorProfile, *, values: str) -> None:
     """Print one tensor: statistics, extremes, histogram, values."""
     console = _console()
     kept = profile.statistics
-    _facts(
-        console,
+    facts = [
         ("tensor", name),
         ("dtype, shape", f"{profile.dtype} {list(profile.shape)}"),
         ("max, min", f"{_number(kept.max)}, {_number(kept.min)}"),
@@ -94,21 +98,28 @@ def tensor(name: str, profile: TensorProfile, *, values: str) -> None:
         ("zeros, nan", f"{kept.zero_count}, {kept.nan_count}"),
         ("+inf, -inf", f"{kept.inf_count}, {kept.negative_inf_count}"),
         ("crc-32", profile.checksum),
-        *((f"{_PLACE[place]} at", str(index)) for place, index in profile.places.items()),
-    )
+    ]
+    if kept.nan_count or kept.inf_count or kept.negative_inf_count:
+        facts[4:4] = [
+            ("finite max, min", f"{_number(kept.finite_max)}, {_number(kept.finite_min)}"),
+            ("finite mean, norm", f"{_number(kept.finite_mean)}, {_number(kept.finite_norm)}"),
+        ]
+    finite = "finite " if len(facts) > 7 else ""
+    facts += [
+        (f"{finite if place in ('max', 'min') else ''}{_PLACE[place]}", str(index))
+        for place, index in profile.places.items()
+    ]
+    _facts(console, *facts)
     if profile.histogram_counts:
-        console.print(Text("\nhistogram of the finite values"))
+        console.print(Text("\nhistogram of the finite values", style="bold"))
         _histogram(console, profile)
-    console.print(Text("\nvalues"))
+    console.print(Text("\nvalues", style="bold"))
     console.print(Text(values))
-
-
-_PLACE = {"max": "max", "min": "min", "nan": "first nan", "inf": "first +inf", "-inf": "first -inf"}
 
 
 def _console() -> Console:
     terminal = sys.stdout.isatty()
-    return Console(width=None if terminal else _PLAIN_WIDTH, highlight=False, soft_wrap=not terminal)
+    return _Console(width=None if terminal else _PLAIN_WIDTH, highlight=False, soft_wrap=not terminal)
 
 
 def _facts(console: Console, *facts: tuple[str, str]) -> None:
@@ -117,48 +128,57 @@ def _facts(console: Console, *facts: tuple[str, str]) -> None:
         console.print(Text.assemble((f"{label:<{width}}  ", "bold"), text))
 
 
-def _table(console: Console, title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    if title:
-        console.print(Text(f"\n{title}", style="bold"))
-    else:
-        console.print()
-    if not console.is_terminal:
-        _plain_table(console, columns, list(rows))
+def _table(console: Console, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print aligned columns without the empty ones; where the terminal is too narrow, a block a row."""
+    kept = [index for index in range(len(columns)) if any(row[index] for row in rows)]
+    lines = [[row[index] for index in kept] for row in [columns, *rows]]
+    widths = [max(len(line[place]) for line in lines) for place in range(len(kept))]
+    console.print(Text(title, style="bold"))
+    if sum(widths) + 2 * len(widths) > console.width:
+        for row in rows:
+            facts = [f"{columns[index]} {row[index]}" for index in kept[1:] if row[index]]
+            console.print(Text(row[kept[0]], style="bold"))
+            console.print(Text("  " + "  ".join(facts)))
         return
-    table = Table(header_style="bold", box=None, pad_edge=False)
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
-    console.print(table)
+    for number, line in enumerate(lines):
+        text = "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        console.print(Text(text, style="" if number else "dim"))
 
 
-def _plain_table(console: Console, columns: Sequence[str], rows: list[Sequence[str]]) -> None:
-    widths = [max(len(row[index]) for row in [columns, *rows]) for index in range(len(columns))]
-    for row in [columns, *rows]:
-        console.print(Text("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()))
-
-
-def _part_row(part: PartSummary) -> tuple[str, ...]:
+def _part_row(part: PartSummary, verified: bool) -> tuple[str, ...]:
     forward, backward = part.records.get("forward", 0), part.records.get("backward", 0)
     other = sum(part.records.values()) - forward - backward
-    state = "unreadable" if part.problems and not part.records else "complete" if part.is_complete else "cut off"
     numbers = (part.step, part.rank, forward, backward, other, part.items, part.tensors)
-    damaged = "damaged" if part.problems and part.records and part.is_complete else state
-    return (*map(str, numbers), _bytes(part.stored_bytes), str(part.nonfinite_records), damaged)
+    nonfinite = "not recorded" if part.nonfinite_records is None else str(part.nonfinite_records)
+    return (*map(str, numbers), _bytes(part.stored_bytes), nonfinite, _state(part, verified))
+
+
+def _state(part: PartSummary, verified: bool) -> str:
+    if not part.is_complete:
+        return "cut off"
+    if part.problems:
+        return "damaged" if part.records else "unreadable"
+    return "verified" if verified else "complete"
 
 
 def _item_row(item: Item) -> tuple[str, ...]:
-    leaf = item.leaf
-    name = item.name or "value"
+    leaf, name = item.leaf, item.name or "value"
     if not isinstance(leaf, TensorLeaf):
-        return (name, _type(leaf), "", "", "", "", "", "", "", "", _value(leaf))
+        return (name, _type(leaf), "", "", "", "", "", "", "", "", _value(leaf), "")
     kept = leaf.statistics or Statistics()
     inf = None if kept.inf_count is None else kept.inf_count + (kept.negative_inf_count or 0)
     kind = leaf.dtype.removeprefix("torch.") + (f" {leaf.layout}" if leaf.layout else "")
-    numbers = (kept.max, kept.min, kept.mean, kept.norm, kept.nan_count, inf)
+    numbers = [_number(number, unknown="") for number in (kept.max, kept.min, kept.mean, kept.norm)]
+    counts = [_count(number, numbers) for number in (kept.nan_count, inf)]
     grad = "" if leaf.requires_grad is None else "yes" if leaf.requires_grad else "no"
-    return (name, kind, str(list(leaf.shape)), *(_number(number) for number in numbers), grad, leaf.checksum or "")
+    return (name, kind, str(list(leaf.shape)), *numbers, *counts, grad, "", leaf.checksum or "")
+
+
+def _count(number: int | None, values: list[str]) -> str:
+    """Return nothing for none, "?" where the tool did not count although there are some."""
+    if number is None:
+        return "?" if set(values) & {"nan", "inf", "-inf"} else ""
+    return str(number) if number else ""
 
 
 def _type(leaf: Leaf) -> str:
@@ -171,18 +191,18 @@ def _value(leaf: Leaf) -> str:
     return str(leaf.value) if isinstance(leaf, ValueLeaf) and leaf.value is not None else ""
 
 
-def _number(value: float | int | bool | None) -> str:
+def _number(value: float | int | bool | None, unknown: str = "none") -> str:
     if value is None:
-        return ""
+        return unknown
     return str(value) if isinstance(value, (bool, int)) else f"{value:.6g}"
 
 
 def _bytes(amount: float) -> str:
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if amount < 1024 or unit == "GiB":
+    for unit in ("B", "KiB", "MiB"):
+        if amount < 1024:
             return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
         amount /= 1024
-    return ""
+    return f"{amount:.1f} GiB"
 
 
 def _seconds(amount: float) -> str:
@@ -201,7 +221,7 @@ def _ranges(numbers: Sequence[int]) -> str:
 
 
 def _histogram(console: Console, profile: TensorProfile) -> None:
-    most = max(profile.histogram_counts)
-    for (low, high), count in zip(pairwise(profile.histogram_edges), profile.histogram_counts, strict=True):
-        bar = "#" * (-(-count * _BAR // most))
-        console.print(Text(f"  {low:>12.5g} .. {high:<12.5g} {count:>10}  {bar}".rstrip()))
+    most, room = max(profile.histogram_counts), min(_BAR, max(8, console.width - 45))
+    for (low, high), number in zip(pairwise(profile.histogram_edges), profile.histogram_counts, strict=True):
+        bar = "#" * (-(-number * room // most))
+        console.print(Text(f"  {low:>12.5g} .. {high:<12.5g} {number:>10}  {bar}".rstrip()))

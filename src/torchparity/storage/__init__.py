@@ -12,7 +12,7 @@ from torchparity.storage._convert import Conversion, convert_run
 from torchparity.storage._formats import TensorFormat, TensorSink, TensorSource
 from torchparity.storage._run_reader import RunPart, RunReader, open_run
 from torchparity.storage._run_writer import RunWriter
-from torchparity.storage._summary import summarise
+from torchparity.storage._summary import nonfinite_records, summarise
 
 __all__ = [
     "Conversion",
@@ -23,6 +23,7 @@ __all__ = [
     "TensorSink",
     "TensorSource",
     "convert_run",
+    "nonfinite_records",
     "open_run",
     "record_to_json",
     "summarise",

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import shutil
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import get_args
 
 import msgspec
 
-from torchparity.errors import ConfigError, DamagedFileError, RunNotFoundError
+from torchparity.config import Level, Task
+from torchparity.errors import ConfigError, DamagedFileError, RunExistsError, RunNotFoundError
 from torchparity.records import Record, TensorLeaf
+from torchparity.storage._layout import find_parts
 from torchparity.storage._run_reader import RunPart, RunReader
 from torchparity.storage._run_writer import RunWriter
 from torchparity.tensors import HostTensor
@@ -18,49 +22,74 @@ from torchparity.tensors import HostTensor
 class Conversion:
     """What was written, and one sentence for everything that could not be read."""
 
-    records: int
-    tensors: int
-    problems: list[str]
+    records: int = 0
+    tensors: int = 0
+    problems: list[str] = field(default_factory=list)
 
 
 def convert_run(run: RunReader, output: Path, tensor_format: str, *, overwrite: bool = False) -> Conversion:
-    """Write every part of `run` below `output`; a tensor that is damaged loses its data, not its record."""
+    """Write every part of `run` below `output`; a tensor that is damaged loses its data, not its record.
+
+    What is missing is said in the new run too.
+    """
     _refuse_same_folder(run, output)
-    done = Conversion(0, 0, [])
+    _make_room(output, overwrite)
+    done = Conversion()
     for rank in run.ranks:
         parts = [part for part in run.parts if part.rank == rank]
         info = parts[0].info
         with RunWriter(
-            output, task=info.task, level=info.level, rank=rank, tensor_format=tensor_format, overwrite=overwrite
+            output,
+            task=info.task if info.task in get_args(Task) else "statistics",
+            level=info.level if info.level in get_args(Level) else "L1",
+            rank=rank,
+            tensor_format=tensor_format,
+            converted_from=info.tool,
         ) as writer:
             for part in parts:
-                writer.start_step(part.step)
-                for record in part.records.values():
-                    tensors = _tensors(part, record, done)
-                    writer.add(_without_places(record), tensors)
-                    done.records += 1
-                    done.tensors += len(tensors)
-                writer.finish_step(stacks=part.stacks, construct=part.construct)
-                done.problems += part.problems
+                _convert_part(part, writer, done)
     return done
 
 
+def _convert_part(part: RunPart, writer: RunWriter, done: Conversion) -> None:
+    problems = part.problems
+    writer.start_step(part.step)
+    for record in part.records.values():
+        tensors = _tensors(part, record, problems)
+        writer.add(_without_places(record), tensors)
+        done.records += 1
+        done.tensors += len(tensors)
+    writer.finish_step(stacks=part.stacks, construct=part.construct, missing=problems)
+    done.problems += problems
+
+
 def _refuse_same_folder(run: RunReader, output: Path) -> None:
-    target = output.resolve()
-    for part in run.parts:
-        folder = part.folder.resolve()
-        if target == folder or target in folder.parents:
-            raise ConfigError(f"{output} holds the run that is to be converted; choose another folder.")
+    target, source = output.resolve(), run.path.resolve()
+    folders = [part.folder.resolve() for part in run.parts]
+    if target == source or source in target.parents or any(target in folder.parents for folder in folders):
+        raise ConfigError(f"{output} holds the run that is to be converted, or lies inside it; choose another folder.")
 
 
-def _tensors(part: RunPart, record: Record, done: Conversion) -> dict[str, HostTensor]:
+def _make_room(output: Path, overwrite: bool) -> None:
+    """Refuse a folder that holds a run, or remove that run: all of it, or two runs would mix."""
+    try:
+        old = find_parts(output)
+    except RunNotFoundError:
+        return
+    if not overwrite:
+        raise RunExistsError(output)
+    for part in old:
+        shutil.rmtree(part.folder)
+
+
+def _tensors(part: RunPart, record: Record, problems: list[str]) -> dict[str, HostTensor]:
     found: dict[str, HostTensor] = {}
     for item in record.items():
         if isinstance(item.leaf, TensorLeaf) and item.leaf.data_name is not None:
             try:
                 found[item.name] = part.tensor(item.leaf)
             except (DamagedFileError, RunNotFoundError) as error:
-                done.problems.append(str(error))
+                problems.append(f"{record.item_name(item.name)}: {error}")
     return found
 
 

@@ -19,8 +19,8 @@ class TensorSource(Protocol):
         for bytes that are not this leaf's, `UnsafeFileError` for what must not be read.
         """
 
-    def stored_bytes(self) -> int:
-        """Return the size on disk of all tensors of the folder."""
+    def look(self, leaf: TensorLeaf) -> None:
+        """Raise as `read` does where the tensor is plainly missing; reads no values."""
 
 
 class TensorSink(Protocol):
@@ -48,5 +48,7 @@ class TensorFormat(Protocol):
 
     def source(self, folder: Path) -> TensorSource: ...
 
-    def sink(self, folder: Path) -> TensorSink:
-        """Raise `RunWriteError` where the format can only be read."""
+    def prepare_to_write(self) -> None:
+        """Raise a `ParityError` where tensors cannot be written in this format, here or at all."""
+
+    def sink(self, folder: Path) -> TensorSink: ...

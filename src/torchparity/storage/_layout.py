@@ -44,6 +44,7 @@ def find_parts(path: Path) -> list[PartPath]:
     if not parts:
         raise RunNotFoundError(
             f"{path} holds no run: no dump.json, debug.json or .pkl file is in it or in its step and rank folders."
+            f"{_runs_below(folder)}"
         )
     return parts
 
@@ -76,6 +77,12 @@ def _parts(named: Path, path: Path) -> Iterator[PartPath]:
             # ptdbg puts everything below one folder named after its tag and version.
             if re.search(r"_v\d+(\.\d+)*$", folder.name):
                 yield from _parts(named / folder.name, folder)
+
+
+def _runs_below(folder: Path) -> str:
+    """Say which folders below hold runs, for somebody who named the folder of all runs."""
+    runs = [entry.name for entry in sorted(folder.iterdir()) if entry.is_dir() and any(_parts(entry, entry))]
+    return f" There are runs in it: {', '.join(runs[:5])}{', ...' if len(runs) > 5 else ''}." if runs else ""
 
 
 def is_part(folder: Path) -> bool:

@@ -10,10 +10,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
+from typing import get_args
 
-from torchparity import __version__, plugins
-from torchparity.errors import ConfigError, InternalError, ParityError, RunExistsError, RunWriteError
-from torchparity.records import Record, RunInfo, StackGroup
+from torchparity import plugins
+from torchparity.config import Level, Task
+from torchparity.errors import ConfigError, InternalError, ParityError, RunExistsError, RunWriteError, nearest
+from torchparity.records import Record, RunInfo, StackGroup, TensorLeaf
 from torchparity.storage._formats import TensorFormat
 from torchparity.storage._layout import is_part
 from torchparity.storage._queue import ByteBoundedQueue
@@ -39,6 +41,7 @@ class _Add:
 class _Finish:
     stacks: Iterable[StackGroup]
     construct: Mapping[str, str | None]
+    missing: Iterable[str]
 
 
 @dataclass(frozen=True)
@@ -63,15 +66,22 @@ class RunWriter:
         rank: int = 0,
         tensor_format: str = "safetensors",
         overwrite: bool = False,
+        converted_from: str | None = None,
         queue_bytes: int = QUEUE_BYTES,
     ) -> None:
+        _check_choice("task", task, get_args(Task))
+        _check_choice("level", level, get_args(Level))
+        _check_number("rank", rank)
         self.path, self.rank = Path(path), rank
         self._format: TensorFormat = plugins.load("storage", tensor_format)
-        self._info = RunInfo(task=task, level=level, tool=f"torchparity {__version__}", run_id=uuid.uuid4().hex)
+        self._format.prepare_to_write()
+        self._info = RunInfo(task=task, level=level, tool=converted_from, run_id=uuid.uuid4().hex)
         self._make_room(overwrite)
         self._queue: ByteBoundedQueue[_Start | _Add | _Finish | _Close] = ByteBoundedQueue(queue_bytes)
         self._failure: ParityError | None = None
         self._step: int | None = None
+        self._names: set[str] = set()
+        self._closed = False
         self._thread = threading.Thread(target=self._work, name="torchparity-writer", daemon=True)
         self._thread.start()
 
@@ -87,13 +97,14 @@ class RunWriter:
 
     def start_step(self, step: int) -> None:
         """Begin a step; the one before must be finished."""
+        self._refuse_if_closed()
         if self._step is not None:
             raise ConfigError(f"step {step} was started before step {self._step} was finished.")
-        self._raise_failure()
+        _check_number("step", step)
         folder = self.path / f"step{step}" / f"rank{self.rank}"
         if is_part(folder):
             raise RunExistsError(folder)
-        self._step = step
+        self._step, self._names = step, set()
         self._queue.put(_Start(folder), 0)
 
     def add(self, record: Record, tensors: Mapping[str, HostTensor] | None = None) -> None:
@@ -101,28 +112,48 @@ class RunWriter:
 
         An item whose values are given gets its data_name and place here.
         """
+        self._refuse_if_closed()
         if self._step is None:
             raise ConfigError(f"record {record.name} was added outside a step; call start_step first.")
-        self._raise_failure()
+        if record.name in self._names or not record.name:
+            raise ConfigError(
+                f"step {self._step} already has a record {record.name!r}; names must be unique in a step."
+            )
         held = tensors or {}
+        if held:
+            _check_tensors(record, held)
+        self._names.add(record.name)
         self._queue.put(_Add(record, held), _RECORD_BYTES + sum(tensor.nbytes for tensor in held.values()))
 
     def finish_step(
-        self, *, stacks: Iterable[StackGroup] = (), construct: Mapping[str, str | None] | None = None
+        self,
+        *,
+        stacks: Iterable[StackGroup] = (),
+        construct: Mapping[str, str | None] | None = None,
+        missing: Iterable[str] = (),
     ) -> None:
-        """End the step: everything handed over is written and dump.json appears. Does not wait for that."""
+        """End the step: everything handed over is written and dump.json appears. Does not wait for that.
+
+        `missing` are sentences about what the step lacks; every reader of the run repeats them.
+        """
+        self._refuse_if_closed()
         if self._step is None:
             raise ConfigError("there is no step to finish; call start_step first.")
         self._step = None
-        self._raise_failure()
-        self._queue.put(_Finish(list(stacks), dict(construct or {})), _RECORD_BYTES)
+        self._queue.put(_Finish(list(stacks), dict(construct or {}), list(missing)), _RECORD_BYTES)
 
     def close(self) -> None:
         """Wait until everything is on disk; raise what went wrong on the way. A step in hand stays a journal."""
+        self._closed = True
         if self._thread.is_alive():
             self._queue.put(_Close(), 0)
             self._thread.join()
         self._raise_failure()
+
+    def _refuse_if_closed(self) -> None:
+        self._raise_failure()
+        if self._closed:
+            raise ConfigError(f"the writer of {self.path} is closed; open another one to write more steps.")
 
     def _raise_failure(self) -> None:
         if self._failure is not None:
@@ -144,6 +175,7 @@ class RunWriter:
 
     def _work(self) -> None:
         step: StepWriter | None = None
+        finished = False
         try:
             while not isinstance(task := self._queue.get(), _Close):
                 if isinstance(task, _Start):
@@ -153,15 +185,50 @@ class RunWriter:
                 elif isinstance(task, _Add):
                     step.add(task.record, task.tensors, flush=self._queue.is_empty())
                 else:
-                    step.finish(task.stacks, task.construct)
+                    step.finish(task.stacks, task.construct, task.missing)
                     step = None
             if step is not None:
                 step.suspend()
-        except (OSError, ParityError, TypeError, ValueError) as error:
+            finished = True
+        except (OSError, ParityError, TypeError, ValueError, AttributeError) as error:
             self._failure = _as_write_error(error, step.folder if step else self.path)
-            self._queue.close()
-            if step is not None:
-                step.abandon()
+        finally:
+            # Whatever happened, nobody may wait for this thread, and nobody may take silence for success.
+            if not finished:
+                self._failure = self._failure or InternalError("the writer's thread failed; its traceback is above.")
+                self._queue.close()
+                if step is not None:
+                    step.abandon()
+
+
+def _check_choice(field: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise ConfigError(
+            f"{field} {value!r} does not exist.{nearest(value, choices)} There are: {', '.join(choices)}."
+        )
+
+
+def _check_number(field: str, value: int) -> None:
+    if value < 0:
+        raise ConfigError(f"{field} {value} is negative; it must be 0 or more.")
+
+
+def _check_tensors(record: Record, tensors: Mapping[str, HostTensor]) -> None:
+    """Refuse values that no reader could find again: for items that do not exist or look different."""
+    leaves = {item.name: item.leaf for item in record.items()}
+    for name, tensor in tensors.items():
+        leaf = leaves.get(name)
+        if not isinstance(tensor, HostTensor):
+            raise ConfigError(
+                f"the values of {name} are a {type(tensor).__name__}; from_torch makes the HostTensor that is wanted."
+            )
+        if not isinstance(leaf, TensorLeaf):
+            raise ConfigError(f"record {record.name} has no tensor {name!r}.{nearest(name, leaves)}")
+        if (leaf.dtype, leaf.shape) != (tensor.dtype, tensor.shape):
+            raise ConfigError(
+                f"{record.name}.{name} is recorded as {leaf.dtype} {list(leaf.shape)} "
+                f"but its values are {tensor.dtype} {list(tensor.shape)}."
+            )
 
 
 def _as_write_error(error: Exception, folder: Path) -> ParityError:
@@ -169,7 +236,7 @@ def _as_write_error(error: Exception, folder: Path) -> ParityError:
         return error
     if isinstance(error, OSError):
         return RunWriteError(error.filename or folder, _reason(error))
-    return RunWriteError(folder, f"a record could not be encoded ({error})")
+    return RunWriteError(folder, f"a record holds something that cannot be written ({error})")
 
 
 def _reason(error: OSError) -> str:

@@ -46,7 +46,7 @@ class StepWriter:
         if flush:
             self._journal.flush()
 
-    def finish(self, stacks: Iterable[StackGroup], construct: Mapping[str, str | None]) -> None:
+    def finish(self, stacks: Iterable[StackGroup], construct: Mapping[str, str | None], missing: Iterable[str]) -> None:
         if self._sink is not None:
             self._sink.close()
         groups = {str(index): [group.records, group.frames] for index, group in enumerate(stacks)}
@@ -54,7 +54,7 @@ class StepWriter:
         _write_whole(self.folder / "construct.json", _lines_of(dict(construct)))
         for name, lines in self._lines.items():
             if lines or (name == "dump.json" and not self._lines["debug.json"]):
-                head = encode(self._head())[:-1]
+                head = encode(self._head(missing))[:-1]
                 _write_whole(self.folder / name, head + b', "data": {\n' + b",\n".join(lines) + b"\n}}\n")
         self._journal.close()
         (self.folder / JOURNAL).unlink()
@@ -81,14 +81,19 @@ class StepWriter:
             self._sink = self._format.sink(folder)
         return self._sink.put(name, tensor)
 
-    def _head(self) -> dict[str, object]:
+    def _head(self, missing: Iterable[str] = ()) -> dict[str, object]:
         tensors = self.folder / TENSOR_FOLDER
+        own: dict[str, object] = {"version": __version__, "run_id": self._info.run_id}
+        if self._info.tool:
+            own["converted_from"] = self._info.tool
+        if lines := list(missing):
+            own["missing"] = lines
         return {
             "task": self._info.task,
             "level": self._info.level,
             "framework": self._info.framework,
             "dump_data_dir": str(tensors.absolute()) if self._sink else None,
-            "torchparity": {"version": __version__, "run_id": self._info.run_id},
+            "torchparity": own,
         }
 
 

@@ -14,20 +14,31 @@ from torchparity.tensors import DTYPES
 _MOST = 5
 
 
-def summarise(run: RunReader) -> RunSummary:
-    """Return the numbers of every part; a part that cannot be read says why and has no records."""
-    parts = [_part(part) for part in run.parts]
-    return RunSummary(path=str(run.path), steps=run.steps, ranks=run.ranks, parts=parts)
+def summarise(run: RunReader, parts: list[RunPart], *, verify: bool = False) -> RunSummary:
+    """Return the numbers of `parts`; one that cannot be read says why and has no records.
+
+    Missing files are noticed; `verify` reads every tensor to notice damaged bytes too.
+    """
+    steps, ranks = sorted({part.step for part in parts}), sorted({part.rank for part in parts})
+    summaries = [_part(part, verify=verify) for part in parts]
+    return RunSummary(path=str(run.path), steps=steps, ranks=ranks, parts=summaries)
 
 
-def _part(part: RunPart) -> PartSummary:
+def nonfinite_records(part: RunPart) -> list[str]:
+    """Return the names of the records with a nan or an infinity in their statistics."""
+    return [record.name for record in part.records.values() if _is_nonfinite(record)]
+
+
+def _part(part: RunPart, *, verify: bool) -> PartSummary:
     try:
-        info, records, problems = part.info, list(part.records.values()), part.problems
+        info, records, problems = part.info, list(part.records.values()), part.verify() if verify else part.look()
     except ParityError as error:
-        info, records, problems = RunInfo(), [], [str(error)]
+        info, records, problems = RunInfo(task="unknown", level="unknown"), [], [str(error)]
     sizes = {record.name: _tensor_bytes(record) for record in records}
     times = {record.name: record.seconds for record in records if record.seconds is not None}
     items = [item.leaf for record in records for item in record.items()]
+    tensors = [leaf for leaf in items if isinstance(leaf, TensorLeaf)]
+    measured = any(leaf.statistics for leaf in tensors)
     return PartSummary(
         step=part.step,
         rank=part.rank,
@@ -36,12 +47,13 @@ def _part(part: RunPart) -> PartSummary:
         level=info.level,
         tool=info.tool,
         is_complete=part.is_complete,
+        has_checksums=any(leaf.checksum for leaf in tensors),
         records=dict(Counter(record.direction for record in records)),
         items=len(items),
-        tensors=sum(isinstance(leaf, TensorLeaf) for leaf in items),
+        tensors=len(tensors),
         tensor_bytes=sum(sizes.values()),
-        stored_bytes=part.stored_bytes() if records else 0,
-        nonfinite_records=sum(_is_nonfinite(record) for record in records),
+        stored_bytes=part.stored_bytes(),
+        nonfinite_records=sum(_is_nonfinite(record) for record in records) if measured else None,
         largest=_most(sizes),
         slowest=_most(times),
         problems=problems,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Any, Literal
@@ -9,9 +10,9 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from torchparity.errors import DamagedFileError, RunWriteError
+from torchparity.errors import ConfigError, DamagedFileError, InternalError
 from torchparity.records import TensorLeaf
-from torchparity.storage._files import inside, map_file
+from torchparity.storage._files import inside, map_file, open_plain
 from torchparity.storage._formats import TensorSink, TensorSource
 from torchparity.tensors import DTYPES, HostTensor
 
@@ -58,8 +59,8 @@ class NpySource:
             raise DamagedFileError(path, f"it holds {array.dtype}, recorded was {leaf.dtype}")
         return HostTensor(leaf.dtype, array.astype(wanted, copy=False))
 
-    def stored_bytes(self) -> int:
-        return sum(file.stat().st_size for file in self._folder.glob("*.npy"))
+    def look(self, leaf: TensorLeaf) -> None:
+        os.close(open_plain(inside(self._folder, leaf.data_name or "", "the .pkl file")))
 
 
 class NpyFormat:
@@ -71,8 +72,11 @@ class NpyFormat:
     def source(self, folder: Path) -> TensorSource:
         return NpySource(folder)
 
+    def prepare_to_write(self) -> None:
+        raise ConfigError("ptdbg's format (pkl) can only be read; write safetensors or pt.")
+
     def sink(self, folder: Path) -> TensorSink:
-        raise RunWriteError(folder, "ptdbg's format can only be read; write safetensors or pt")
+        raise InternalError("ptdbg's format has no writer.")
 
 
 PLUGIN = NpyFormat()

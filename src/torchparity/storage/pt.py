@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import os
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from isal import isal_zlib
 from torchparity.errors import DamagedFileError, RunWriteError
 from torchparity.records import Location, TensorLeaf
 from torchparity.storage import _zip
-from torchparity.storage._files import inside, map_file
+from torchparity.storage._files import inside, map_file, open_plain
 from torchparity.storage._formats import TensorSink, TensorSource
 from torchparity.storage._pickled_tensor import PickledTensor, read_pickle
 from torchparity.tensors import DTYPES, HostTensor
@@ -89,8 +90,8 @@ class PtSource:
             )
         return tensor
 
-    def stored_bytes(self) -> int:
-        return sum(file.stat().st_size for file in self._folder.glob("*.pt"))
+    def look(self, leaf: TensorLeaf) -> None:
+        os.close(open_plain(inside(self._folder, leaf.data_name or "", "dump.json")))
 
 
 class PtSink:
@@ -139,6 +140,9 @@ class PtFormat:
 
     def source(self, folder: Path) -> TensorSource:
         return PtSource(folder)
+
+    def prepare_to_write(self) -> None:
+        import_module("torchparity.storage._torch")
 
     def sink(self, folder: Path) -> TensorSink:
         return PtSink(folder)
