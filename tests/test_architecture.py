@@ -19,9 +19,9 @@ ALLOWED = {
     "plugins": {"errors"},
     "config": {"errors"},
     "kernels": {"records", "tensors"},
-    "storage": {"", "errors", "naming", "plugins", "records", "tensors"},
-    "report": {"records"},
-    "cli": {"", "errors", "kernels", "records", "report", "storage", "config"},
+    "storage": {"", "config", "errors", "naming", "plugins", "records", "tensors"},
+    "report": {"naming", "records"},
+    "cli": {"", "errors", "kernels", "naming", "records", "report", "storage", "config"},
     "__main__": {"cli"},
     "__init__": {"errors", "records", "storage", "tensors"},
 }

@@ -53,7 +53,10 @@ def test_a_full_config_is_read_from_its_file(tmp_path):
             {"statistics": {"lisst": []}}, ["'statistics.lisst'", "Did you mean 'list'?"], id="unknown-nested-key"
         ),
         pytest.param({"level": "L7"}, ["'level'", "'L7'", "'L0'", "'mix'"], id="bad-choice"),
-        pytest.param({"task": "dump"}, ["'task'", "'dump'", "'statistics'"], id="bad-task"),
+        pytest.param({"task": "tenosr"}, ["'task'", "'tenosr'", "Did you mean 'tensor'?"], id="bad-task"),
+        pytest.param({"rank": "1_0"}, ["'rank'", "'1_0'"], id="underscore-number"),
+        pytest.param({"dump_path": ""}, ["'dump_path'"], id="no-path"),
+        pytest.param({"tensor": {"data_mode": []}}, ["'tensor.data_mode'", "backward"], id="no-data-mode"),
         pytest.param({"step": -1}, ["'step'", "-1", "0 to 1000000"], id="negative-step"),
         pytest.param({"step": [3, True]}, ["'step'", "True"], id="bool-is-no-step"),
         pytest.param({"step": "6-4"}, ["'step'", "'6-4'"], id="backward-range"),
@@ -107,6 +110,19 @@ def test_what_a_config_cannot_mean_is_refused_by_field_value_and_choice(values, 
         assert text in str(raised.value)
 
 
+def test_settings_that_are_no_mapping_are_refused():
+    with pytest.raises(ConfigError, match="not a list"):
+        capture_config([])
+
+
+def test_a_config_that_is_no_text_is_named(tmp_path):
+    file = tmp_path / "config.json"
+    file.write_bytes(b'{"task": "\xff"}')
+
+    with pytest.raises(ConfigError, match=r"config\.json"):
+        load_capture_config(file)
+
+
 def test_one_module_name_is_a_scope_at_mix():
     assert capture_config({"level": "mix", "statistics": {"scope": ["Module.fc.Linear.forward.0"]}})
 
@@ -129,7 +145,7 @@ def test_compare_json_has_the_seeds_fields(tmp_path):
     file = tmp_path / "compare.json"
     file.write_text('{"npu_path": "a/dump.json", "bench_path": "b/dump.json"}')
 
-    config = load_compare_config(file)
+    config = load_compare_config(str(file))
 
     assert (config.npu_path, config.bench_path) == ("a/dump.json", "b/dump.json")
     assert (config.stack_path, config.is_print_compare_log) == (None, True)

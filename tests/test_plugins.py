@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from torchparity import plugins
@@ -20,7 +18,8 @@ def test_a_tensor_format_keeps_the_contract(name, tmp_path):
 
     assert plugin.suffix.startswith(".")
     assert callable(plugin.source(tmp_path).read)
-    assert plugin.source(tmp_path).stored_bytes() == 0
+    assert callable(plugin.source(tmp_path).look)
+    assert isinstance(plugin.bare_nan, bool)
 
 
 @pytest.mark.parametrize("name", plugins.names("kernels"))
@@ -39,8 +38,3 @@ def test_an_unknown_plugin_is_answered_with_the_nearest():
 def test_a_plugin_name_is_not_a_path():
     with pytest.raises(UnknownPluginError):
         plugins.load("storage", "../errors")
-
-
-def test_machinery_is_not_a_plugin():
-    assert not [name for name in plugins.names("storage") if name.startswith("_")]
-    assert (Path(plugins.__file__).parent / "storage" / "_queue.py").is_file()

@@ -175,11 +175,7 @@ def _value(hint: Any, value: Any, source: str, where: str) -> Any:
 
 def _bad_value(source: str, where: str, value: Any, wanted: str, choices: tuple[Any, ...] = ()) -> ConfigError:
     hint = nearest(value, choices) if isinstance(value, str) and choices else ""
-    return ConfigError(
-        f"{source}: field {where!r} is {str(value)[:80]!r}; it must be {wanted}.{hint}"
-        if isinstance(value, str)
-        else f"{source}: field {where!r} is {str(value)[:80]}; it must be {wanted}.{hint}"
-    )
+    return ConfigError(f"{source}: field {where!r} is {repr(value)[:80]}; it must be {wanted}.{hint}")
 
 
 def _choices(hint: Any) -> tuple[Any, ...]:
@@ -209,10 +205,8 @@ def _indices(value: Any, field: str, source: str) -> list[int]:
     numbers: list[int] = []
     for part in value if isinstance(value, list) else [value]:
         found = _SPAN.fullmatch(part.strip()) if isinstance(part, str) else None
-        if found:
-            span = (int(found[1]), int(found[2] or found[1]))
-        else:
-            span = (part, part) if type(part) is int else (-1, -1)
+        number = part if type(part) is int else -1
+        span = (int(found[1]), int(found[2] or found[1])) if found else (number, number)
         if not 0 <= span[0] <= span[1] <= _LARGEST_INDEX:
             raise _bad_value(source, field, value, str(get_args(Indices)[1]))
         numbers.extend(range(span[0], span[1] + 1))

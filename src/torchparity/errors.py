@@ -21,6 +21,9 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
 
+_LONGEST_QUOTE = 200
+_MOST_COMPARED = 2000
+
 
 class ParityError(Exception):
     """Base class: the command line prints it as one sentence and exits with `exit_code`."""
@@ -75,15 +78,16 @@ class NotRecordedError(RunError):
     def __init__(self, kind: str, wanted: str, available: Iterable[str], where: str) -> None:
         names = list(available)
         self.kind, self.wanted = kind, wanted
-        super().__init__(f"{where} has no {kind} {wanted!r}.{nearest(wanted, names)}{_some_of(names)}")
+        super().__init__(f"{where} has no {kind} {wanted[:_LONGEST_QUOTE]!r}.{nearest(wanted, names)}{_some_of(names)}")
 
 
 class DamagedFileError(RunError):
     """A file whose content cannot be what it says it is."""
 
     def __init__(self, path: Path | str, problem: str) -> None:
-        self.path, self.problem = Path(path), problem
-        super().__init__(f"{path}: {problem}.")
+        # What a file says about itself may be megabytes long or span lines.
+        self.path, self.problem = Path(path), " ".join(problem[: 2 * _LONGEST_QUOTE].split())
+        super().__init__(f"{path}: {self.problem}.")
 
 
 class UnsafeFileError(DamagedFileError):
@@ -104,14 +108,12 @@ class InternalError(ParityError):
     exit_code = 3
 
 
-def count(number: int, noun: str) -> str:
-    """Return "1 record" or "3 records"."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
 def nearest(name: str, available: Iterable[str]) -> str:
     """Return " Did you mean 'x'?" for the closest of `available`, or nothing."""
-    guess = get_close_matches(name, list(available), n=1)
+    names = list(available)
+    if len(names) > _MOST_COMPARED:  # comparing is slow; whoever mistypes gets the two ends right
+        names = [known for known in names if known[:4] == name[:4] and known[-4:] == name[-4:]][:_MOST_COMPARED]
+    guess = get_close_matches(name[:_LONGEST_QUOTE], names, n=1)
     return f" Did you mean {guess[0]!r}?" if guess else ""
 
 
@@ -119,4 +121,4 @@ def _some_of(names: list[str], most: int = 8) -> str:
     if not names:
         return ""
     more = f" and {len(names) - most} more" if len(names) > most else ""
-    return f" It has: {', '.join(names[:most])}{more}."
+    return f" It has: {', '.join(name[:_LONGEST_QUOTE] for name in names[:most])}{more}."

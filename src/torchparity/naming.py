@@ -12,7 +12,7 @@ Functional_conv2d_1_forward                ptdbg's spelling of an API
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -28,10 +28,10 @@ _MODULE = re.compile(
 )
 _DEBUG = re.compile(r"(?P<operator>.+)\.(?P<call>\d{1,18})\.debug", re.ASCII)
 _PTDBG = re.compile(
-    r"(?P<type>[A-Za-z]+)_(?P<operator>.+)_(?P<call>\d{1,18})_(?P<direction>forward|backward)", re.ASCII
+    r"(?P<type>[A-Za-z][A-Za-z0-9]*)_(?P<operator>.+)_(?P<call>\d{1,18})_(?P<direction>forward|backward)", re.ASCII
 )
 _GRADIENT_ITEM = re.compile(
-    r"(?P<record>Module\..+\.parameters_grad(?:\.\d+)?)\.(?P<item>[^.\d][^.]*(?:\..+)?)", re.ASCII
+    r"(?P<record>Module\..+\.parameters_grad(?:\.\d{1,18})?)\.(?P<item>[^.]+(?:\..+)?)", re.ASCII
 )
 _DEBUG_ITEM = re.compile(r"(?P<record>.+\.\d+\.debug)(?:\.(?P<item>.+))?", re.ASCII)
 
@@ -132,16 +132,26 @@ def flatten(prefix: str, value: Any, is_leaf: type | tuple[type, ...]) -> Iterat
     List elements append `.j`, mapping entries `.key`; an empty list or mapping is a leaf,
     as is everything that `is_leaf` names, None, and anything that is not a container.
     """
-    if isinstance(value, is_leaf) or not value or isinstance(value, str):
+    entries: Iterable[tuple[Any, Any]] = ()
+    if isinstance(value, Mapping):
+        entries = value.items()
+    elif isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
+        entries = enumerate(value)
+    if isinstance(value, is_leaf) or not entries or not len(value):
         yield prefix, value
-    elif isinstance(value, Mapping):
-        for key, entry in value.items():
-            yield from flatten(f"{prefix}.{key}", entry, is_leaf)
-    elif isinstance(value, Sequence):
-        for index, entry in enumerate(value):
-            yield from flatten(f"{prefix}.{index}", entry, is_leaf)
-    else:
-        yield prefix, value
+        return
+    for key, entry in entries:
+        yield from flatten(f"{prefix}.{key}", entry, is_leaf)
+
+
+def counted(number: int, noun: str) -> str:
+    """Return "1 record" or "3 records"."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def printable(text: str) -> str:
+    """Return text from a file as a terminal may see it: no control characters, no half characters."""
+    return "".join(char if char.isprintable() or char == "\n" else "?" for char in text)
 
 
 def canonical_operator(operator: str) -> str:
@@ -196,8 +206,11 @@ _ALIAS = {
     "less_equal": "le",
     "not_equal": "ne",
     "arccos": "acos",
+    "arccosh": "acosh",
     "arcsin": "asin",
+    "arcsinh": "asinh",
     "arctan": "atan",
+    "arctanh": "atanh",
     "arctan2": "atan2",
     "concat": "cat",
     "concatenate": "cat",

@@ -249,7 +249,7 @@ def number_from_json(value: Any) -> Any:
     return _NONFINITE.get(value, value) if isinstance(value, str) else value
 
 
-def describe(value: Any) -> ValueLeaf | None:
+def describe(value: Any) -> ValueLeaf | TensorLeaf | None:
     """Return the leaf for an argument that is not a tensor, a process group or a container.
 
     Works on torch's own small types by their type's name, so torch is not imported.
@@ -257,7 +257,7 @@ def describe(value: Any) -> ValueLeaf | None:
     if value is None:
         return None
     kind = type(value)
-    if kind.__module__ == "numpy":
+    if kind.__module__ == "numpy" and hasattr(value, "dtype"):
         return _describe_numpy(kind.__name__, value)
     if isinstance(value, (bool, int, float, str)):
         plain = next(kind for kind in (bool, int, float, str) if isinstance(value, kind))
@@ -278,8 +278,10 @@ def describe(value: Any) -> ValueLeaf | None:
     return ValueLeaf(name)
 
 
-def _describe_numpy(name: str, scalar: Any) -> ValueLeaf:
-    """Return the leaf of a NumPy scalar; complex ones become a pair, as `complex` does."""
+def _describe_numpy(name: str, scalar: Any) -> ValueLeaf | TensorLeaf:
+    """Return the leaf of an array, or of a NumPy scalar; complex ones become a pair, as `complex` does."""
+    if name == "ndarray":
+        return TensorLeaf(type="numpy.ndarray", dtype=str(scalar.dtype), shape=tuple(scalar.shape))
     plain = scalar.item()
     if isinstance(plain, complex):
         return ValueLeaf(name, [plain.real, plain.imag])
@@ -288,7 +290,9 @@ def _describe_numpy(name: str, scalar: Any) -> ValueLeaf:
 
 def _bound(bound: Any) -> int | str | None:
     """Return a slice's bound; a tensor's type only, since reading its value would wait for the device."""
-    return bound if bound is None or isinstance(bound, int) else type(bound).__name__
+    if bound is None or isinstance(bound, int):
+        return bound
+    return int(bound) if type(bound).__module__ == "numpy" else type(bound).__name__
 
 
 def _replace(name: str, nest: Nest, change: Callable[[str, TensorLeaf], TensorLeaf]) -> Nest:

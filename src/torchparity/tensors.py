@@ -40,7 +40,6 @@ _NUMPY: dict[str, npt.DTypeLike] = {
 }
 DTYPES: dict[str, np.dtype[Any]] = {name: np.dtype(kind) for name, kind in _NUMPY.items()}
 _TORCH_NAME = {kind: name for name, kind in DTYPES.items()}
-ALIASES = {"torch.half": "torch.float16", "torch.float": "torch.float32", "torch.double": "torch.float64"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,12 +73,14 @@ class HostTensor:
         """Return the values as float64, complex128, int or bool: something NumPy can compute with."""
         kind = self.array.dtype
         if self.dtype == "torch.complex32":
-            return np.asarray(self.array["real"].astype(np.float64) + 1j * self.array["imag"].astype(np.float64))
+            pair = np.stack([self.array["real"], self.array["imag"]], axis=-1).astype(np.float64)
+            return pair.view(np.complex128)[..., 0]  # not real + 1j * imag: 1j * inf has a real part of nan
         if self.dtype == "torch.float4_e2m1fn_x2":
             return _unpack_fp4(self.array)
         if kind.kind in "biu":
             return self.array
-        return self.array.astype(np.complex128 if kind.kind == "c" else np.float64)
+        with np.errstate(invalid="ignore"):  # a signalling nan is a value like any other
+            return self.array.astype(np.complex128 if kind.kind == "c" else np.float64)
 
     def preview(self) -> str:
         """Return the values as text, the corners only where there are many."""

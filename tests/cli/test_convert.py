@@ -62,13 +62,42 @@ def test_what_is_damaged_is_said_and_the_rest_converted(tmp_path, capsys):
     assert code == 2
     assert str(shard) in capsys.readouterr().err
     assert len(list((tmp_path / "out").rglob("*.pt"))) == 2
-    assert open_run(tmp_path / "out").part().verify() == []
+    problems = open_run(tmp_path / "out").part().verify()
+    assert len(problems) == 1
+    assert "Functional.linear.0.forward.output.0" in problems[0]
 
 
 def test_converting_onto_itself_is_refused(linear_run, capsys):
     assert main(["convert", str(linear_run), str(linear_run), "--to", "pt", "--overwrite"]) == 2
     assert "holds the run that is to be converted" in capsys.readouterr().err
     assert open_run(linear_run).part().verify() == []
+
+
+def test_a_dead_step_does_not_stop_the_others(tmp_path, capsys):
+    run = write_linear_run(tmp_path / "run", steps=3)
+    (run / "step0" / "rank0" / "dump.json").write_text("{")
+
+    assert main(["convert", str(run), str(tmp_path / "out"), "--to", "pt"]) == 2
+    assert open_run(tmp_path / "out").steps == [1, 2]
+
+
+def test_a_folder_inside_the_run_is_refused(linear_run, capsys):
+    assert main(["convert", str(linear_run), str(linear_run / "new"), "--to", "pt"]) == 2
+    assert "lies inside it" in capsys.readouterr().err
+
+
+def test_overwriting_removes_the_whole_old_run(tmp_path):
+    new = write_linear_run(tmp_path / "new")
+    old = write_linear_run(tmp_path / "old", steps=3, rank=5)
+
+    assert main(["convert", str(new), str(old), "--to", "pt", "--overwrite"]) == 0
+    assert (open_run(old).steps, open_run(old).ranks) == ([0], [0])
+
+
+def test_who_wrote_a_run_is_remembered(golden, tmp_path):
+    main(["convert", str(golden / "runs" / "conv-tensor-L1-base"), str(tmp_path / "out"), "--to", "safetensors"])
+
+    assert open_run(tmp_path / "out").part().info.tool == "msprobe"
 
 
 def test_an_existing_run_is_refused_unless_asked(linear_run, tmp_path, capsys):

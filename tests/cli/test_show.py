@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 
@@ -61,7 +62,7 @@ def test_one_record(linear_run):
     text = run("show", linear_run, RECORD).stdout
 
     assert "inside  Module.fc.Linear.forward.0" in text
-    assert "File net.py, line 7, in forward, return linear(x, w)" in text
+    assert "  File net.py, line 7, in forward\n      return linear(x, w)\n" in text
     assert [line.split()[0] for line in text.splitlines() if line.startswith(("input", "output"))] == [
         "input.0",
         "input.1",
@@ -90,7 +91,7 @@ def test_one_tensor(linear_run):
 
 def test_one_tensor_as_json(golden):
     path = golden / "runs" / "conv-tensor-L1-nan"
-    records = json.loads(run("show", path, "--list", "--json").stdout)
+    records = json.loads(run("show", path, "--list", "--json").stdout)[0]["records"]
     shown = json.loads(run("show", path, records[0], "--tensor", "input.0", "--json").stdout)
 
     assert shown["name"] == f"{records[0]}.input.0"
@@ -101,10 +102,85 @@ def test_listing_names(golden):
     path = golden / "runs" / "conv-tensor-L1-base"
 
     every = run("show", path, "--list").stdout.splitlines()
-    some = run("show", path, "--list", "conv2d").stdout.splitlines()
+    some = run("show", path, "--list", "CONV2D").stdout.splitlines()
 
     assert some == [name for name in every if "conv2d" in name]
     assert some
+    assert run("show", "--list", path, "conv2d").stdout.splitlines() == some
+
+
+def test_names_of_several_steps_say_which(tmp_path):
+    path = write_linear_run(tmp_path / "run", steps=2)
+
+    assert run("show", path, "--list").stdout.splitlines() == [f"step0 rank0 {RECORD}", f"step1 rank0 {RECORD}"]
+    assert run("show", path, "--list", "--step", 1).stdout.splitlines() == [RECORD]
+
+
+def test_records_with_nan_are_listed(golden):
+    names = run("show", golden / "runs" / "att-statistics-mix-nan", "--nonfinite").stdout.splitlines()
+    summary = json.loads(run("show", golden / "runs" / "att-statistics-mix-nan", "--json").stdout)
+
+    assert len(names) == summary["parts"][0]["nonfinite_records"] > 10
+
+
+def test_options_may_stand_before_the_name(linear_run):
+    assert RECORD in run("show", linear_run, "--step", 0, RECORD).stdout
+
+
+def test_verify_reads_every_tensor(linear_run):
+    shard = next(linear_run.rglob("*.safetensors"))
+    assert "verified" in run("show", linear_run, "--verify").stdout
+    content = bytearray(shard.read_bytes())
+    content[-1] ^= 1
+    shard.write_bytes(content)
+
+    assert "complete" in run("show", linear_run).stdout
+    assert "damaged" in run("show", linear_run, "--verify", check=2).stdout
+
+
+def test_missing_tensors_and_a_broken_stack_file_are_noticed_at_a_glance(linear_run):
+    next(linear_run.rglob("*.safetensors")).unlink()
+    (linear_run / "step0" / "rank0" / "stack.json").write_text("{")
+
+    done = run("show", linear_run, check=2)
+
+    assert "damaged" in done.stdout
+    assert "data-00000.safetensors does not exist" in done.stderr
+    assert "stack.json" in run("show", linear_run, RECORD, check=2).stderr
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"input_args": [{"type": "torch.Tensor", "dtype": "torch.float32", "shape": [10**18] * 64}], "output": []},
+        {"input_args": [], "output": [], "seconds": 10**400},
+        {"input_args": [{"type": "int", "value": json.loads("[" * 600 + "]" * 600)}], "output": []},
+    ],
+    ids=["huge-shape", "huge-time", "deep-value"],
+)
+@pytest.mark.parametrize(
+    "options", [[], ["--json"], ["--list"], ["Torch.abs.0.forward"], ["Torch.abs.0.forward", "--json"]]
+)
+def test_nonsense_in_a_record_is_never_our_fault(linear_run, record, options, capsys):
+    file = next(linear_run.rglob("dump.json"))
+    document = json.loads(file.read_text())
+    document["data"]["Torch.abs.0.forward"] = record
+    file.write_text(json.dumps(document))
+
+    assert main(["show", str(linear_run), *options]) in (0, 2)
+    assert "internal error" not in capsys.readouterr().err
+
+
+def test_names_cannot_control_the_terminal(linear_run):
+    file = next(linear_run.rglob("dump.json"))
+    file.write_text(file.read_text().replace(RECORD, "evil\\u001b]0;title\\u0007\\ud800.0.forward"))
+
+    for options in ([], ["--list"], ["evil"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "torchparity", "show", str(linear_run), *options], capture_output=True, text=True
+        )
+        assert done.returncode in (0, 2), done.stderr
+        assert "\x1b" not in done.stdout + done.stderr
 
 
 @pytest.mark.parametrize(
@@ -114,7 +190,6 @@ def test_listing_names(golden):
         (["RUN", "Functional.linaer.0.forward"], "Did you mean 'Functional.linear.0.forward'"),
         (["RUN", RECORD, "--tensor", "input.9"], "has no tensor 'input.9'"),
         (["RUN", "--tensor", "input.0"], "--tensor needs the record"),
-        (["RUN", RECORD, "--list", "x"], "not both"),
     ],
 )
 def test_mistakes_are_one_sentence_and_exit_code_2(linear_run, arguments, said):
@@ -129,7 +204,7 @@ def test_a_tensor_that_was_not_kept_is_said(golden):
     path = golden / "runs" / "conv-statistics-L1-base"
     name = run("show", path, "--list").stdout.splitlines()[0]
 
-    assert "task statistics" in run("show", path, name, "--tensor", "input.0", check=2).stderr
+    assert "task 'statistics'" in run("show", path, name, "--tensor", "input.0", check=2).stderr
 
 
 def test_damage_is_said_and_the_rest_shown(tmp_path):
@@ -155,17 +230,38 @@ def test_a_terminal_gets_colour_and_fits_its_width(linear_run):
     os.close(controller)
 
     assert "\x1b[1m" in text
+    assert max(len(line) for line in re.sub(r"\x1b\[[\d;]*m", "", text).splitlines()) <= 100
 
 
-def test_a_reader_that_stops_reading_is_no_error(linear_run):
+@pytest.mark.parametrize("options", ["", "--json", "--list"])
+def test_a_reader_that_stops_reading_is_no_error(linear_run, options):
+    command = f"{sys.executable} -m torchparity show {linear_run} {options}"
+    done = subprocess.run(["bash", "-c", f"{command} | true; echo ${{PIPESTATUS[0]}}"], capture_output=True, text=True)
+
+    assert (done.stdout, done.stderr) == ("0\n", "")
+
+
+@pytest.mark.parametrize("options", ["show RUN", "show RUN --json", "--help"])
+def test_a_full_disk_behind_the_output_is_one_sentence(linear_run, options):
+    with open("/dev/full", "w") as full:
+        words = options.replace("RUN", str(linear_run)).split()
+        done = subprocess.run([sys.executable, "-m", "torchparity", *words], stdout=full, stderr=-1, text=True)
+
+    assert done.returncode == 2
+    assert done.stderr == "torchparity: cannot write the output: No space left on device.\n"
+
+
+def test_an_ascii_terminal_shows_what_it_can(linear_run):
+    file = next(linear_run.rglob("dump.json"))
+    file.write_text(file.read_text().replace(RECORD, "Module.\u5c42.Linear.forward.0"))
     done = subprocess.run(
-        f"{sys.executable} -m torchparity show {linear_run} --json | head -c 1",
-        shell=True,
+        [sys.executable, "-m", "torchparity", "show", str(linear_run), "--list"],
         capture_output=True,
-        text=True,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
     )
 
-    assert done.stderr == ""
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == b"Module.?.Linear.forward.0\n"
 
 
 def test_a_fault_of_ours_exits_with_3(linear_run, monkeypatch, capsys):

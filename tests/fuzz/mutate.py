@@ -88,7 +88,7 @@ def read_everything(run: Path) -> tuple[bool, bool]:
     refused, read = False, False
     try:
         opened = open_run(run)
-        refused |= any(part.problems for part in summarise(opened).parts)
+        refused |= any(part.problems for part in summarise(opened, opened.parts).parts)
         for part in opened.parts:
             refused |= bool(part.verify())
             read |= bool(part.records)

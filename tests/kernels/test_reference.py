@@ -122,6 +122,16 @@ def test_the_profile_says_where_the_extremes_sit(monkeypatch):
     assert (seen.histogram_edges[0], seen.histogram_edges[-1]) == (-9, 9)
 
 
+def test_nan_and_infinities_are_never_the_place_of_an_extreme():
+    assert profile(HostTensor.from_numpy(np.array([np.nan, 5, 1]))).places == {"max": [1], "min": [2], "nan": [0]}
+    assert profile(HostTensor.from_numpy(np.array([np.inf, 1, -np.inf]))).places == {
+        "max": [1],
+        "min": [1],
+        "inf": [0],
+        "-inf": [2],
+    }
+
+
 def test_the_profile_of_a_constant_and_of_nothing():
     assert profile(HostTensor.from_numpy(np.full(4, 2.0))).histogram_counts == [4]
     assert profile(HostTensor.from_numpy(np.full(4, np.nan))).histogram_counts == []

@@ -15,7 +15,8 @@ import pytest
 
 from tests.conftest import ROOT, write_linear_run
 from torchparity import HostTensor, Record, RunWriter, TensorLeaf, open_run
-from torchparity.errors import ConfigError, RunExistsError, RunWriteError
+from torchparity.errors import ConfigError, ParityError, RunExistsError, RunWriteError
+from torchparity.records import ValueLeaf
 from torchparity.storage._queue import ByteBoundedQueue
 
 KILLED = """
@@ -73,7 +74,7 @@ def test_what_a_killed_process_had_of_its_step_is_recovered(tmp_path):
     assert list(part.records) == ["Torch.exp.0.forward", "Torch.exp.1.forward"]
     assert not part.is_complete
     assert part.info.level == "mix"
-    assert "2 records were recovered, the last one cut off" in part.problems[0]
+    assert "2 records of it could be recovered; the last one is cut off" in part.problems[0]
 
 
 def test_an_exception_in_the_with_block_keeps_what_was_recorded(tmp_path):
@@ -130,6 +131,135 @@ def test_misuse_is_answered_in_words(tmp_path):
         writer.start_step(0)
         with pytest.raises(ConfigError, match="before step 0 was finished"):
             writer.start_step(1)
+
+
+TWO_BY_TWO = HostTensor.from_numpy(np.ones((2, 2), np.float32))
+LEAF = TensorLeaf(dtype="torch.float32", shape=(2, 2))
+
+
+@pytest.mark.parametrize(
+    ("tensors", "said"),
+    [
+        pytest.param({"input.1": TWO_BY_TWO}, "has no tensor 'input.1'. Did you mean 'input.0'?", id="no-such-item"),
+        pytest.param({"input.0": HostTensor("torch.int32", np.ones((2, 2), np.int32))}, "recorded as", id="dtype"),
+        pytest.param({"input.0": HostTensor("torch.float32", np.ones(4, np.float32))}, "recorded as", id="shape"),
+        pytest.param({"input.0": np.ones((2, 2))}, "from_torch", id="not-a-host-tensor"),
+    ],
+)
+def test_values_that_nobody_could_read_again_are_refused(tmp_path, tensors, said):
+    with RunWriter(tmp_path, task="tensor") as writer:
+        writer.start_step(0)
+        with pytest.raises(ConfigError, match=re.escape(said)):
+            writer.add(Record(name="Torch.exp.0.forward", direction="forward", input_args=[LEAF]), tensors)
+
+
+def test_a_name_is_used_once_in_a_step_and_a_step_once(tmp_path):
+    record = Record(name="Torch.exp.0.forward", direction="forward")
+    with RunWriter(tmp_path) as writer:
+        for step in (0, 1):
+            writer.start_step(step)
+            writer.add(record)
+            with pytest.raises(ConfigError, match="already has a record"):
+                writer.add(record)
+            writer.finish_step()
+        with pytest.raises(ConfigError, match="step 0 was written already"):
+            writer.start_step(0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"task": "tenosr"}, "Did you mean 'tensor'?"),
+        ({"level": "L9"}, "There are: L0, L1"),
+        ({"rank": -1}, "rank -1 is negative"),
+        ({"tensor_format": "pkl"}, "can only be read"),
+    ],
+)
+def test_what_no_run_has_is_refused_at_once(tmp_path, arguments, said):
+    with pytest.raises(ConfigError, match=re.escape(said)):
+        RunWriter(tmp_path, **arguments)
+
+
+def nested(depth):
+    value = None
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+@pytest.mark.parametrize(
+    "leaf",
+    [3, object(), {1: {2}}, [TWO_BY_TWO], nested(3000)],
+    ids=["int", "object", "set", "tensor", "deep"],
+)
+def test_a_leaf_that_is_none_fails_the_run_and_never_hangs(tmp_path, leaf):
+    writer = RunWriter(tmp_path, queue_bytes=1 << 14)
+    writer.start_step(0)
+    with pytest.raises(ParityError):
+        for call in range(1000):
+            writer.add(Record(name=f"Torch.exp.{call}.forward", direction="forward", input_args=[leaf]))
+    with pytest.raises(ParityError):
+        writer.close()
+
+
+def test_a_closed_writer_takes_nothing(tmp_path):
+    writer = RunWriter(tmp_path)
+    writer.start_step(0)
+    writer.close()
+    writer.close()
+
+    with pytest.raises(ConfigError, match="is closed"):
+        writer.add(Record(name="Torch.exp.0.forward", direction="forward"))
+    with pytest.raises(ConfigError, match="is closed"):
+        writer.start_step(1)
+
+
+def test_what_the_writer_knows_to_be_missing_is_told_to_every_reader(tmp_path):
+    with RunWriter(tmp_path) as writer:
+        writer.start_step(0)
+        writer.finish_step(missing=["the disk was full for a while."])
+
+    assert "the disk was full for a while." in open_run(tmp_path).part().problems[0]
+
+
+@pytest.mark.parametrize("tensor_format", ["safetensors", "pt"])
+def test_a_process_that_ends_without_closing_has_its_steps(tmp_path, tensor_format):
+    code = KILLED.replace("range(1000)", "range(3)") + "writer.start_step(3)\n"
+    done = subprocess.run([sys.executable, "-c", code, tmp_path, tensor_format], capture_output=True, text=True)
+
+    assert done.returncode == 0, done.stderr
+    run = open_run(tmp_path)
+    assert [len(part.records) for part in run.parts if part.is_complete] == [200, 200, 200]
+    assert all(part.verify() == [] for part in run.parts if part.is_complete)
+
+
+def test_a_text_that_is_no_unicode_does_not_end_the_recording(tmp_path):
+    with RunWriter(tmp_path) as writer:
+        writer.start_step(0)
+        record = Record(name="Torch.exp.0.forward", direction="forward", input_args=[ValueLeaf("str", "a\ud800b")])
+        writer.add(record)
+
+    (item,) = open_run(tmp_path).part().record("Torch.exp.0.forward").items()
+    assert item.leaf == ValueLeaf("str", "a?b")
+
+
+def test_overwriting_keeps_what_is_not_ours(tmp_path):
+    run = write_linear_run(tmp_path / "run")
+    (run / "step0" / "rank0" / "ckpt.pkl").write_bytes(b"mine")
+    (tmp_path / "elsewhere" / "rank0").mkdir(parents=True)
+    (tmp_path / "elsewhere" / "rank0" / "dump.json").write_text('{"data": {}}')
+    (run / "step7").symlink_to(tmp_path / "elsewhere")
+
+    with pytest.raises(RunWriteError, match="symbolic link"):
+        RunWriter(run, overwrite=True)
+    (run / "step7").unlink()
+    with RunWriter(run, overwrite=True) as writer:
+        writer.start_step(0)
+
+    assert (run / "step0" / "rank0" / "ckpt.pkl").read_bytes() == b"mine"
+    assert (tmp_path / "elsewhere" / "rank0" / "dump.json").exists()
+    assert open_run(run).part().records == {}
 
 
 def test_a_path_that_cannot_be_a_folder_is_refused(tmp_path):
@@ -200,11 +330,11 @@ def test_the_queue_holds_producers_back():
             queue.put(number, 60)
             done.append(number)
 
-    thread = threading.Thread(target=produce)
+    thread = threading.Thread(target=produce, daemon=True)
     thread.start()
     time.sleep(0.05)
     held_at = len(done)
-    received = [queue.get() for _ in range(5)]
+    received = [queue.get(at_exit=-1) for _ in range(5)]
     thread.join()
 
     assert held_at == 1  # the second would have made 120 bytes
@@ -216,13 +346,13 @@ def test_an_entry_larger_than_the_queue_passes_when_it_is_empty():
 
     queue.put("large", 1000)
 
-    assert queue.get() == "large"
+    assert queue.get(at_exit="") == "large"
 
 
 def test_closing_the_queue_frees_a_waiting_producer():
     queue: ByteBoundedQueue[int] = ByteBoundedQueue(10)
     queue.put(0, 10)
-    thread = threading.Thread(target=queue.put, args=(1, 10))
+    thread = threading.Thread(target=queue.put, args=(1, 10), daemon=True)
     thread.start()
     queue.close()
     thread.join(timeout=10)

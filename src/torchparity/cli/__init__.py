@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from io import TextIOWrapper
 from pathlib import Path
 from types import ModuleType
 
@@ -18,6 +19,7 @@ from rich_argparse import RawDescriptionRichHelpFormatter
 
 from torchparity import __version__
 from torchparity.errors import InternalError, ParityError, RunWriteError
+from torchparity.naming import printable
 
 
 def command_names() -> list[str]:
@@ -27,8 +29,12 @@ def command_names() -> list[str]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return its exit code: 0 fine, 1 differences, 2 usage or bad input, 3 our fault."""
     try:
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, TextIOWrapper):
+                stream.reconfigure(errors="replace")  # a name may hold what the terminal cannot show
         code = _run(arguments)
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
         return code
     except ParityError as error:
         return _fail(error)
@@ -65,13 +71,14 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 
 def _fail(error: ParityError) -> int:
-    print(f"torchparity: {error}", file=sys.stderr)
+    print(f"torchparity: {printable(str(error))}", file=sys.stderr)
     return error.exit_code
 
 
 def _forget_stdout() -> None:
     """Point stdout away, or Python fails once more when it flushes at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if sys.stdout is not None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _parser(commands: dict[str, ModuleType]) -> argparse.ArgumentParser:

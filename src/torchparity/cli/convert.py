@@ -20,13 +20,13 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Return 0, or 2 when something of the run could not be read; the rest is converted all the same."""
-    from torchparity.errors import count
+    from torchparity.naming import counted, printable
     from torchparity.storage import convert_run, open_run
 
     done = convert_run(open_run(options.run), options.output, options.to, overwrite=options.overwrite)
     for problem in done.problems:
-        print(f"torchparity: {problem}", file=sys.stderr)
-    lost = f"; {count(len(done.problems), 'problem')}, see above" if done.problems else ""
-    written = f"{count(done.records, 'record')} and {count(done.tensors, 'tensor')} as {options.to}"
+        print(f"torchparity: {printable(problem)}", file=sys.stderr)
+    lost = f"; {counted(len(done.problems), 'problem')}, see above" if done.problems else ""
+    written = f"{counted(done.records, 'record')} and {counted(done.tensors, 'tensor')} as {options.to}"
     print(f"{options.output}: {written}{lost}")
     return 2 if done.problems else 0

@@ -68,6 +68,7 @@ def _overview(opened: RunReader, options: Namespace) -> int:
 
 def _list(opened: RunReader, options: Namespace) -> int:
     """Print names of one part, or of all parts with step and rank in front where there are several."""
+    from torchparity.naming import printable
     from torchparity.storage import nonfinite_records
 
     parts = opened.select(options.step, options.rank)
@@ -84,7 +85,7 @@ def _list(opened: RunReader, options: Namespace) -> int:
     else:
         for part, names in found.items():
             prefix = f"step{part.step} rank{part.rank} " if len(parts) > 1 else ""
-            print("".join(f"{prefix}{name}\n" for name in names), end="")
+            print("".join(f"{prefix}{printable(name)}\n" for name in names), end="")
         if not any(found.values()):
             print("no such record", file=sys.stderr)
     return _report_problems([problem for part in parts for problem in part.problems])
@@ -138,8 +139,10 @@ def _tensor_leaf(part: RunPart, record: Record, wanted: str) -> tuple[str, Tenso
 
 
 def _report_problems(problems: list[str]) -> int:
+    from torchparity.naming import printable
+
     for problem in problems:
-        print(f"torchparity: {problem}", file=sys.stderr)
+        print(f"torchparity: {printable(problem)}", file=sys.stderr)
     return 2 if problems else 0
 
 

@@ -19,7 +19,7 @@ from torchparity.tensors import HostTensor
 
 _BLOCK = 1 << 20
 _BINS = 20
-_SAFE_SQUARE = 1e150  # beyond this, or below its inverse, squares leave float64
+_SAFE_SQUARE = 1e140  # beyond this, or below its inverse, sums of squares leave float64
 Numbers = npt.NDArray[Any]
 
 
@@ -147,11 +147,14 @@ def _sums(tensor: HostTensor) -> _Sums:
 
 def _blocks(tensor: HostTensor) -> Iterator[tuple[int, Numbers]]:
     """Yield runs of real numbers with the position of the first."""
-    flat = np.ascontiguousarray(tensor.array).reshape(-1)
+    array = tensor.array
+    # `flat` copies a block at a time, where reshape would copy an expanded tensor whole.
+    flat = array.reshape(-1) if array.flags.c_contiguous else array.flat
     start = 0
-    for first in range(0, flat.size, _BLOCK):
-        block = HostTensor(tensor.dtype, flat[first : first + _BLOCK]).numbers()
-        block = np.abs(block) if block.dtype.kind == "c" else block
+    for first in range(0, array.size, _BLOCK):
+        block = HostTensor(tensor.dtype, np.asarray(flat[first : first + _BLOCK])).numbers()
+        if block.dtype.kind == "c":  # |inf + nan j| is inf in IEEE 754, yet there is a nan
+            block = np.where(np.isnan(block), np.nan, np.abs(block))
         yield start, block
         start += block.size
 

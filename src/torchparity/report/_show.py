@@ -9,6 +9,7 @@ from itertools import pairwise
 from rich.console import Console
 from rich.text import Text
 
+from torchparity.naming import printable
 from torchparity.records import (
     GroupLeaf,
     Item,
@@ -78,12 +79,12 @@ def record(shown: Record, *, stack: Sequence[str], parent: str | None, where: st
     columns = ("item", "type", "shape", "max", "min", "mean", "norm", "nan", "inf", "grad", "value", "checksum")
     _table(console, "\nitems", columns, [_item_row(item) for item in shown.items()])
     if stack:
-        console.print(Text("\ncall stack, innermost first", style="bold"))
+        console.print(_text("\ncall stack, innermost first", style="bold"))
         for frame in stack:
             place, _, source = frame.partition("\n")
-            console.print(Text(f"  {place.strip().rstrip(',')}"))
+            console.print(_text(f"  {place.strip().rstrip(',')}"))
             if source.strip():
-                console.print(Text(f"      {source.strip()}"))
+                console.print(_text(f"      {source.strip()}"))
 
 
 def tensor(name: str, profile: TensorProfile, *, values: str) -> None:
@@ -111,10 +112,14 @@ def tensor(name: str, profile: TensorProfile, *, values: str) -> None:
     ]
     _facts(console, *facts)
     if profile.histogram_counts:
-        console.print(Text("\nhistogram of the finite values", style="bold"))
+        console.print(_text("\nhistogram of the finite values", style="bold"))
         _histogram(console, profile)
-    console.print(Text("\nvalues", style="bold"))
-    console.print(Text(values))
+    console.print(_text("\nvalues", style="bold"))
+    console.print(_text(values))
+
+
+def _text(content: str, style: str = "") -> Text:
+    return Text(printable(content), style=style)
 
 
 def _console() -> Console:
@@ -125,7 +130,7 @@ def _console() -> Console:
 def _facts(console: Console, *facts: tuple[str, str]) -> None:
     width = max(len(label) for label, _ in facts)
     for label, text in facts:
-        console.print(Text.assemble((f"{label:<{width}}  ", "bold"), text))
+        console.print(Text.assemble((f"{label:<{width}}  ", "bold"), printable(text)))
 
 
 def _table(console: Console, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -133,16 +138,16 @@ def _table(console: Console, title: str, columns: Sequence[str], rows: Sequence[
     kept = [index for index in range(len(columns)) if any(row[index] for row in rows)]
     lines = [[row[index] for index in kept] for row in [columns, *rows]]
     widths = [max(len(line[place]) for line in lines) for place in range(len(kept))]
-    console.print(Text(title, style="bold"))
+    console.print(_text(title, style="bold"))
     if sum(widths) + 2 * len(widths) > console.width:
         for row in rows:
             facts = [f"{columns[index]} {row[index]}" for index in kept[1:] if row[index]]
-            console.print(Text(row[kept[0]], style="bold"))
-            console.print(Text("  " + "  ".join(facts)))
+            console.print(_text(row[kept[0]], style="bold"))
+            console.print(_text("  " + "  ".join(facts)))
         return
     for number, line in enumerate(lines):
         text = "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        console.print(Text(text, style="" if number else "dim"))
+        console.print(_text(text, style="" if number else "dim"))
 
 
 def _part_row(part: PartSummary, verified: bool) -> tuple[str, ...]:
@@ -224,4 +229,4 @@ def _histogram(console: Console, profile: TensorProfile) -> None:
     most, room = max(profile.histogram_counts), min(_BAR, max(8, console.width - 45))
     for (low, high), number in zip(pairwise(profile.histogram_edges), profile.histogram_counts, strict=True):
         bar = "#" * (-(-number * room // most))
-        console.print(Text(f"  {low:>12.5g} .. {high:<12.5g} {number:>10}  {bar}".rstrip()))
+        console.print(_text(f"  {low:>12.5g} .. {high:<12.5g} {number:>10}  {bar}".rstrip()))

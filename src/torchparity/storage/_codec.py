@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 from torchparity.errors import RecordNameError
@@ -33,6 +34,7 @@ _MEMORY_FORMAT = "torch.memory_format"
 NumberSpelling = Callable[[Any], Any]
 _DEEPEST = 64
 _MOST_DIMENSIONS = 64
+_MOST_ELEMENTS = 1 << 62
 
 
 class MalformedError(ValueError):
@@ -124,7 +126,7 @@ def record_to_json(record: Record, number: NumberSpelling = number_to_json) -> A
 
 def record_from_json(name: str, entry: Any, *, debug: bool = False) -> Record:
     """Return the record of one entry of `data`; raise `MalformedError` for what cannot be one."""
-    direction = "debug" if debug else _direction(name)
+    direction = "debug" if debug else _direction(name, entry)
     if direction == "debug":
         return Record(name=name, direction=direction, value=nest_from_json(entry))
     if not isinstance(entry, dict):
@@ -133,7 +135,6 @@ def record_from_json(name: str, entry: Any, *, debug: bool = False) -> Record:
         gradients = {key: _only(nest_from_json(value)) for key, value in entry.items()}
         return Record(name=name, direction=direction, gradients=gradients)
     parameters = entry.get("parameters")
-    seconds = entry.get("seconds")
     return Record(
         name=name,
         direction=direction,
@@ -145,16 +146,16 @@ def record_from_json(name: str, entry: Any, *, debug: bool = False) -> Record:
         is_recompute=entry.get("is_recompute") is True,
         in_backward=entry.get("in_backward") is True,
         error=str(entry["error"]) if entry.get("error") is not None else None,
-        seconds=float(seconds) if isinstance(seconds, (int, float)) else None,
+        seconds=_seconds(entry.get("seconds")),
     )
 
 
-def _direction(name: str) -> Direction:
+def _direction(name: str, entry: Any) -> Direction:
     try:
         return parse_record(name).direction
     except RecordNameError:
         # A tool's own naming (init dumps, custom prefixes) is no reason to lose a record.
-        return "backward" if "backward" in name else "parameters_grad" if "parameters_grad" in name else "forward"
+        return "backward" if isinstance(entry, dict) and "input" in entry else "forward"
 
 
 def nest_from_json(value: Any, depth: int = 0) -> Nest:
@@ -189,12 +190,17 @@ def _leaf_from_json(kind: str, entry: dict[str, Any]) -> Leaf:
         value = [number_from_json(part) for part in value]
     elif kind.startswith("float"):
         value = number_from_json(value)
-    return ValueLeaf(kind, value)
+    return ValueLeaf(kind, value if _is_flat(value) else None)
 
 
 def _tensor_from_json(kind: str, entry: dict[str, Any]) -> TensorLeaf:
     shape: Any = entry.get("shape")
-    if not _is_ints(shape) or any(size < 0 for size in shape) or len(shape) > _MOST_DIMENSIONS:
+    if (
+        not _is_ints(shape)
+        or len(shape) > _MOST_DIMENSIONS
+        or min(shape, default=0) < 0
+        or prod(shape) > _MOST_ELEMENTS
+    ):
         raise MalformedError(f"a tensor has the shape {str(shape)[:60]}")
     data_name, stored_in, checksum = entry.get("data_name"), entry.get("stored_in"), entry.get("md5")
     requires_grad = entry.get("requires_grad")
@@ -240,6 +246,19 @@ def _location(value: Any) -> Location:
     if isinstance(value, dict) and all(isinstance(value.get(key), str) for key in ("file", "key", "crc32")):
         return Location(value["file"], value["key"], value["crc32"])
     raise MalformedError("a tensor's stored_in does not say file, key and crc32")
+
+
+def _seconds(value: Any) -> float | None:
+    if isinstance(value, float) or (isinstance(value, int) and abs(value) < 1 << 53):
+        return float(value)
+    return None
+
+
+def _is_flat(value: Any) -> bool:
+    """A value is a scalar or a list of them; anything deeper no tool writes."""
+    if isinstance(value, list):
+        return not any(isinstance(part, (list, dict)) for part in value)
+    return not isinstance(value, dict)
 
 
 def _is_ints(value: Any) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import get_args
@@ -10,9 +10,9 @@ from typing import get_args
 import msgspec
 
 from torchparity.config import Level, Task
-from torchparity.errors import ConfigError, DamagedFileError, RunExistsError, RunNotFoundError
+from torchparity.errors import ConfigError, DamagedFileError, ParityError, RunExistsError, RunNotFoundError
 from torchparity.records import Record, TensorLeaf
-from torchparity.storage._layout import find_parts
+from torchparity.storage._layout import find_parts, remove_part
 from torchparity.storage._run_reader import RunPart, RunReader
 from torchparity.storage._run_writer import RunWriter
 from torchparity.tensors import HostTensor
@@ -36,7 +36,9 @@ def convert_run(run: RunReader, output: Path, tensor_format: str, *, overwrite: 
     _make_room(output, overwrite)
     done = Conversion()
     for rank in run.ranks:
-        parts = [part for part in run.parts if part.rank == rank]
+        parts = list(_readable([part for part in run.parts if part.rank == rank], done.problems))
+        if not parts:
+            continue
         info = parts[0].info
         with RunWriter(
             output,
@@ -49,6 +51,22 @@ def convert_run(run: RunReader, output: Path, tensor_format: str, *, overwrite: 
             for part in parts:
                 _convert_part(part, writer, done)
     return done
+
+
+def _readable(parts: list[RunPart], problems: list[str]) -> Iterator[RunPart]:
+    """Yield one part per step; say of the others why they are left out."""
+    seen: dict[int, RunPart] = {}
+    for part in parts:
+        if part.step in seen:
+            problems.append(f"{part.folder} is step {part.step} of rank {part.rank}, as is {seen[part.step].folder}.")
+            continue
+        try:
+            _ = part.records
+        except ParityError as error:
+            problems.append(str(error))
+            continue
+        seen[part.step] = part
+        yield part
 
 
 def _convert_part(part: RunPart, writer: RunWriter, done: Conversion) -> None:
@@ -79,7 +97,7 @@ def _make_room(output: Path, overwrite: bool) -> None:
     if not overwrite:
         raise RunExistsError(output)
     for part in old:
-        shutil.rmtree(part.folder)
+        remove_part(part.folder, output)
 
 
 def _tensors(part: RunPart, record: Record, problems: list[str]) -> dict[str, HostTensor]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,16 @@ import msgspec
 from torchparity.errors import DamagedFileError
 from torchparity.storage._files import read_file
 
+_NEXT_RECORD = re.compile(r'\n {0,2}(?="[^"\n]{1,4096}": ?[{\[n])')
+
 
 def encode(value: Any) -> bytes:
-    return msgspec.json.encode(value)
+    """Return strict JSON; half a surrogate pair in a text becomes a question mark."""
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+        return text.encode(errors="replace")
 
 
 def encode_bare(value: Any) -> bytes:
@@ -61,15 +69,19 @@ def salvage_data(content: bytes, path: Path) -> tuple[dict[str, Any], dict[str, 
 
 def _entries(scanner: json.JSONDecoder, text: str, position: int) -> dict[str, Any]:
     entries: dict[str, Any] = {}
-    try:
-        while True:
+    while True:
+        try:
             key, position = scanner.raw_decode(text, _skip(text, position, ","))
             value, position = scanner.raw_decode(text, _skip(text, position, ":"))
             if not isinstance(key, str):
-                return entries
+                raise TypeError
             entries[key] = value
-    except (ValueError, RecursionError, TypeError):
-        return entries
+        except (ValueError, RecursionError, TypeError):
+            # Every tool begins a record on a line of its own: go on with the next one.
+            found = _NEXT_RECORD.search(text, position)
+            if found is None:
+                return entries
+            position = found.end()
 
 
 def _skip(text: str, position: int, separator: str) -> int:

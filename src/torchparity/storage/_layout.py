@@ -10,85 +10,148 @@ Any of these folders, or the file itself, may be named: runs are moved and renam
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from torchparity.errors import DamagedFileError, RunNotFoundError
+from torchparity.errors import DamagedFileError, RunNotFoundError, RunWriteError
 
 JOURNAL = "journal.jsonl"
 TENSOR_FOLDER = "dump_tensor_data"
-_OURS = ("dump.json", "debug.json", JOURNAL)
-_STEP = re.compile(r"step(\d{1,9})")
-_RANK = re.compile(r"(?:rank|proc)(\d{0,18})")
+_RECORD_FILES = ("dump.json", "debug.json", JOURNAL)
+_OWN_FILES = (*_RECORD_FILES, "stack.json", "construct.json", "dump_error_info.log")
+_OWN_TENSORS = ("*.safetensors", "*.pt", ".*.part")
+_STEP = re.compile(r"step(\d{1,9})", re.ASCII)
+_RANK = re.compile(r"(?:rank|proc)(\d{0,18})", re.ASCII)
 
 
 @dataclass(frozen=True, order=True)
 class PartPath:
-    """One step of one rank, and the folder that holds it."""
+    """One step of one rank, the folder that holds it, and the .pkl if one was named."""
 
     step: int
     rank: int
     folder: Path
+    pkl: Path | None = None
 
 
 def find_parts(path: Path) -> list[PartPath]:
     """Return the parts at or below `path`, by step and rank; raise if there are none."""
     try:
+        if not path.exists():
+            raise RunNotFoundError(f"{path} does not exist.")
+        if path.suffix == ".pkl" and path.is_file():
+            return [PartPath(*_numbers(path.parent.absolute()), path.parent, path)]
         folder = _folder_of(path)
         parts = sorted(_parts(folder.absolute(), folder))
+        below = "" if parts else _runs_below(folder)
     except OSError as error:
         raise DamagedFileError(error.filename or path, f"it cannot be looked into ({error.strerror})") from None
     except ValueError as error:  # a NUL byte in the name
         raise RunNotFoundError(f"{str(path)!r} is not a path ({error}).") from None
     if not parts:
         raise RunNotFoundError(
-            f"{path} holds no run: no dump.json, debug.json or .pkl file is in it or in its step and rank folders."
-            f"{_runs_below(folder)}"
+            f"{path} holds no run: no dump.json, debug.json or .pkl file is in it or its step and rank folders.{below}"
         )
     return parts
 
 
+def has_records(folder: Path) -> bool:
+    """Tell whether msprobe or we wrote into this folder."""
+    return any((folder / name).is_file() for name in _RECORD_FILES)
+
+
+def is_finished(folder: Path) -> bool:
+    """Tell whether the step was written to its end: dump.json is written last and the journal removed."""
+    dump, debug, journal = ((folder / name).is_file() for name in _RECORD_FILES)
+    return dump or (debug and not journal)
+
+
+def ptdbg_files(folder: Path) -> list[Path]:
+    """Return the .pkl files that are JSON lines; others (profiles, checkpoints) are not ours."""
+    return [file for file in sorted(folder.glob("*.pkl")) if file.is_file() and _first_byte(file) in (b"[", b"\x80")]
+
+
+def remove_part(folder: Path, run: Path) -> None:
+    """Remove what a tool wrote into a rank folder, and nothing else that lies there."""
+    for place in (folder, folder.parent, folder / TENSOR_FOLDER):
+        if place.is_symlink() and place != run:
+            raise RunWriteError(place, "it is a symbolic link, and what lies behind it may not be this run's")
+    tensors = folder / TENSOR_FOLDER
+    for file in [folder / name for name in _OWN_FILES] + [f for kind in _OWN_TENSORS for f in tensors.glob(kind)]:
+        file.unlink(missing_ok=True)
+    for emptied in (tensors, folder, folder.parent):
+        if emptied.is_dir() and not any(emptied.iterdir()):
+            emptied.rmdir()
+
+
 def _folder_of(path: Path) -> Path:
-    if not path.exists():
-        raise RunNotFoundError(f"{path} does not exist.")
     if path.is_dir():
         return path
-    if path.name not in _OURS and path.suffix != ".pkl":
+    if path.name not in _RECORD_FILES:
         raise RunNotFoundError(f"{path} is not part of a run; name its folder, dump.json, debug.json or a .pkl file.")
     return path.parent
 
 
 def _parts(named: Path, path: Path) -> Iterator[PartPath]:
-    if is_part(path):
-        yield PartPath(_number(_STEP, named.parent.name), _number(_RANK, named.name), path)
+    if _holds(path, has_records):
+        yield PartPath(*_numbers(named), path)
         return
     folders = sorted(entry for entry in path.iterdir() if entry.is_dir())
     ranks = [folder for folder in folders if _RANK.fullmatch(folder.name)]
-    steps = [folder for folder in folders if _STEP.fullmatch(folder.name)]
-    if ranks:
-        step = _number(_STEP, named.name)
-        yield from (PartPath(step, _number(_RANK, rank.name), rank) for rank in ranks if is_part(rank))
-    elif steps:
-        for step_folder in steps:
-            yield from _parts(named / step_folder.name, step_folder)
-    else:
-        for folder in folders:
-            # ptdbg puts everything below one folder named after its tag and version.
-            if re.search(r"_v\d+(\.\d+)*$", folder.name):
-                yield from _parts(named / folder.name, folder)
+    found = [PartPath(*_numbers(named / rank.name), rank) for rank in ranks if _holds(rank, _is_part)]
+    steps = [] if found else [folder for folder in folders if _STEP.fullmatch(folder.name)]
+    for step in steps:
+        if _holds(step, lambda _: False):
+            found.append(PartPath(_number(_STEP, step.name), 0, step))  # cannot be listed; reading it will say so
+        else:
+            found += _parts(named / step.name, step)
+    if not found and ptdbg_files(path):
+        found = [PartPath(*_numbers(named), path)]
+    for folder in folders if not found else []:
+        # ptdbg puts everything below one folder named after its tag and version.
+        if re.search(r"_v\d+(\.\d+)*$", folder.name):
+            found += _parts(named / folder.name, folder)
+    yield from found
+
+
+def _is_part(folder: Path) -> bool:
+    return has_records(folder) or bool(ptdbg_files(folder))
+
+
+def _holds(folder: Path, test: Callable[[Path], bool]) -> bool:
+    """Tell whether a folder passes a test; one that may not be looked into does, so that somebody is told."""
+    try:
+        next(folder.iterdir(), None)
+        return test(folder)
+    except PermissionError:
+        return True
 
 
 def _runs_below(folder: Path) -> str:
     """Say which folders below hold runs, for somebody who named the folder of all runs."""
-    runs = [entry.name for entry in sorted(folder.iterdir()) if entry.is_dir() and any(_parts(entry, entry))]
-    return f" There are runs in it: {', '.join(runs[:5])}{', ...' if len(runs) > 5 else ''}." if runs else ""
+    folders = [
+        entry for entry in sorted(folder.iterdir()) if entry.is_dir() and _holds(entry, lambda f: any(_parts(f, f)))
+    ]
+    names = ", ".join(entry.name for entry in folders[:5]) + (", ..." if len(folders) > 5 else "")
+    return f" There are runs in it: {names}." if folders else ""
 
 
-def is_part(folder: Path) -> bool:
-    return any((folder / name).is_file() for name in _OURS) or bool(list(folder.glob("*.pkl")))
+def _numbers(folder: Path) -> tuple[int, int]:
+    """Return step and rank by the names of a part's folder and its parent."""
+    if _STEP.fullmatch(folder.name):
+        return _number(_STEP, folder.name), 0
+    return _number(_STEP, folder.parent.name), _number(_RANK, folder.name)
 
 
 def _number(pattern: re.Pattern[str], name: str) -> int:
     found = pattern.fullmatch(name)
     return int(found[1]) if found and found[1] else 0
+
+
+def _first_byte(file: Path) -> bytes:
+    try:
+        with file.open("rb") as opened:
+            return opened.read(1)
+    except OSError:
+        return b""

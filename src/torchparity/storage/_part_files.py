@@ -7,12 +7,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from torchparity.errors import DamagedFileError, count
-from torchparity.records import Record, RunInfo, StackGroup
+import msgspec
+
+from torchparity.errors import DamagedFileError
+from torchparity.naming import counted
+from torchparity.records import Record, RunInfo, StackGroup, TensorLeaf
 from torchparity.storage._codec import MalformedError, record_from_json
 from torchparity.storage._files import read_file
 from torchparity.storage._json import decode, read_document, salvage_data
-from torchparity.storage._layout import JOURNAL
+from torchparity.storage._layout import JOURNAL, is_finished
 from torchparity.storage._ptdbg import read_pkl
 
 
@@ -30,10 +33,13 @@ def read_part(folder: Path, pkl: Path | None) -> PartContent:
     """Read dump.json and debug.json, else the journal, else ptdbg's .pkl."""
     if pkl is not None:
         records, stacks, problems = read_pkl(pkl)
-        task = "tensor" if pkl.with_suffix("").is_dir() else "statistics"
-        return PartContent(RunInfo(task=task, tool="ptdbg_ascend"), records, stacks, problems)
+        has_values = pkl.with_suffix("").is_dir()
+        if not has_values:
+            records = {name: record.replace_tensors(_without_data) for name, record in records.items()}
+        info = RunInfo(task="tensor" if has_values else "statistics", tool="ptdbg_ascend")
+        return PartContent(info, records, stacks, problems)
     found = [folder / name for name in ("dump.json", "debug.json") if (folder / name).is_file()]
-    if not found:
+    if not is_finished(folder):
         return _from_journal(folder)
     content = PartContent(RunInfo())
     for path in found:
@@ -57,13 +63,17 @@ def read_construct(folder: Path, problems: list[str]) -> dict[str, str | None]:
     return {str(name): _parent(value) for name, value in content.items()}
 
 
+def _without_data(_: str, leaf: TensorLeaf) -> TensorLeaf:
+    return msgspec.structs.replace(leaf, data_name=None)
+
+
 def _document(path: Path, problems: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
     content = read_file(path)
     try:
         document = decode(content, path)
     except DamagedFileError as error:
         head, entries = salvage_data(content, path)
-        problems.append(f"{error} {count(len(entries), 'record')} before the damage could be read.")
+        problems.append(f"{error} {counted(len(entries), 'record')} before the damage could be read.")
         return head, entries
     if not isinstance(document, dict) or not isinstance(document.get("data"), dict):
         raise DamagedFileError(path, "it has no object 'data' with records")
@@ -75,7 +85,7 @@ def _from_journal(folder: Path) -> PartContent:
     path = folder / JOURNAL
     *whole, rest = read_file(path).split(b"\n")
     head: dict[str, Any] = {}
-    entries: dict[str, Any] = {}
+    records: dict[str, Record] = {}
     problems: list[str] = []
     for number, line in enumerate(whole, 1):
         try:
@@ -83,13 +93,14 @@ def _from_journal(folder: Path) -> PartContent:
             if number == 1:
                 head = entry if isinstance(entry, dict) else {}
             else:
-                entries[str(entry[0])] = entry[1]
-        except (DamagedFileError, LookupError, TypeError):
+                name, direction, record = entry
+                records |= _records({str(name): record}, path, problems, debug=direction == "debug")
+        except (DamagedFileError, ValueError, TypeError):
             problems.append(f"{path}: line {number} is damaged and was passed over.")
     lost = "; the last one is cut off" if rest else ""
-    recovered = f"{count(len(entries), 'record')} of it could be recovered"
+    recovered = f"{counted(len(records), 'record')} of it could be recovered"
     problems.append(f"{folder}: the recording ended before this step did; {recovered}{lost}.")
-    return PartContent(_run_info(head), _records(entries, path, problems, debug=False), None, problems)
+    return PartContent(_run_info(head), records, None, problems)
 
 
 def _records(entries: dict[str, Any], path: Path, problems: list[str], *, debug: bool) -> dict[str, Record]:

@@ -16,6 +16,7 @@ from torchparity.errors import DamagedFileError, UnsafeFileError
 from torchparity.tensors import DTYPES
 
 _LONGEST_PICKLE = 1 << 20
+_MOST_DIMENSIONS = 64
 _STORAGES = {
     "BoolStorage": "torch.bool",
     "ByteStorage": "torch.uint8",
@@ -56,10 +57,6 @@ class _Storage:
     key: str
 
 
-class _Mark:
-    pass
-
-
 class _Refused(Exception):
     """Something a tensor's pickle does not contain."""
 
@@ -88,7 +85,29 @@ class _Machine:
 
     def __init__(self) -> None:
         self._stack: list[Any] = []
+        self._marks: list[int] = []
         self._memo: dict[int, Any] = {}
+        self._actions: dict[str, Callable[[Any], None]] = {
+            "GLOBAL": self._global,
+            "STACK_GLOBAL": self._stack_global,
+            "BINPERSID": self._binpersid,
+            "REDUCE": self._reduce,
+            "BUILD": lambda _: self._drop(),
+            "MARK": lambda _: self._marks.append(len(self._stack)),
+            "TUPLE": lambda _: self._stack.append(tuple(self._since_mark())),
+            "TUPLE1": lambda _: self._tuple(1),
+            "TUPLE2": lambda _: self._tuple(2),
+            "TUPLE3": lambda _: self._tuple(3),
+            "SETITEM": lambda _: self._set_items([self._stack.pop(), self._stack.pop()][::-1]),
+            "SETITEMS": lambda _: self._set_items(self._since_mark()),
+            "APPEND": lambda _: self._append([self._stack.pop()]),
+            "APPENDS": lambda _: self._append(self._since_mark()),
+            "BINPUT": self._put,
+            "LONG_BINPUT": self._put,
+            "MEMOIZE": lambda _: self._put(len(self._memo)),
+            "BINGET": lambda slot: self._stack.append(self._memo[slot]),
+            "LONG_BINGET": lambda slot: self._stack.append(self._memo[slot]),
+        }
 
     def run(self, content: bytes) -> Any:
         for opcode, argument, _ in pickletools.genops(content):
@@ -98,8 +117,8 @@ class _Machine:
                 self._stack.append(_CONSTANTS[opcode.name]())
             elif opcode.name == "STOP":
                 return self._stack.pop()
-            elif action := getattr(self, f"_{opcode.name.lower()}", None):
-                action(argument)
+            elif opcode.name in self._actions:
+                self._actions[opcode.name](argument)
             elif opcode.name not in ("PROTO", "FRAME"):
                 raise _Refused(f"uses the opcode {opcode.name}")
         raise ValueError("it does not end")
@@ -109,6 +128,8 @@ class _Machine:
 
     def _stack_global(self, _: Any) -> None:
         name, module = self._stack.pop(), self._stack.pop()
+        if not isinstance(name, str) or not isinstance(module, str):
+            raise ValueError("a name is not a text")
         self._stack.append(_Name(_allowed(f"{module}.{name}")))
 
     def _binpersid(self, _: Any) -> None:
@@ -120,64 +141,31 @@ class _Machine:
             raise _Refused(f"calls {getattr(function, 'text', 'something')!r}")
         self._stack.append(_REBUILD[function.text](*arguments))
 
-    def _build(self, _: Any) -> None:
+    def _drop(self) -> None:
         self._stack.pop()  # attributes of a tensor (hooks, names) say nothing about its values
 
-    def _tuple(self, _: Any) -> None:
-        self._stack.append(tuple(self._since_mark()))
+    def _tuple(self, size: int) -> None:
+        if len(self._stack) < size:
+            raise ValueError("a tuple lacks entries")
+        self._stack[-size:] = [tuple(self._stack[-size:])]
 
-    def _tuple1(self, _: Any) -> None:
-        self._stack[-1:] = [(self._stack[-1],)]
-
-    def _tuple2(self, _: Any) -> None:
-        self._stack[-2:] = [(self._stack[-2], self._stack[-1])]
-
-    def _tuple3(self, _: Any) -> None:
-        self._stack[-3:] = [(self._stack[-3], self._stack[-2], self._stack[-1])]
-
-    def _setitem(self, _: Any) -> None:
-        value, key = self._stack.pop(), self._stack.pop()
-        self._mapping()[_plain(key)] = value
-
-    def _setitems(self, _: Any) -> None:
-        pairs = self._since_mark()
+    def _set_items(self, pairs: list[Any]) -> None:
+        if not isinstance(self._stack[-1], dict):
+            raise ValueError("it sets an entry of something that is no mapping")
         for key, value in zip(pairs[::2], pairs[1::2], strict=True):
-            self._mapping()[_plain(key)] = value
+            self._stack[-1][_plain(key)] = value
 
-    def _append(self, _: Any) -> None:
-        value = self._stack.pop()
-        self._list().append(value)
+    def _append(self, values: list[Any]) -> None:
+        if not isinstance(self._stack[-1], list):
+            raise ValueError("it appends to something that is no list")
+        self._stack[-1].extend(values)
 
-    def _appends(self, _: Any) -> None:
-        values = self._since_mark()
-        self._list().extend(values)
-
-    def _binput(self, slot: int) -> None:
+    def _put(self, slot: int) -> None:
         self._memo[slot] = self._stack[-1]
 
-    _long_binput = _binput
-
-    def _memoize(self, _: Any) -> None:
-        self._memo[len(self._memo)] = self._stack[-1]
-
-    def _binget(self, slot: int) -> None:
-        self._stack.append(self._memo[slot])
-
-    _long_binget = _binget
-
-    def _mapping(self) -> dict[Any, Any]:
-        if isinstance(self._stack[-1], dict):
-            return self._stack[-1]
-        raise ValueError("it sets an entry of something that is no mapping")
-
-    def _list(self) -> list[Any]:
-        if isinstance(self._stack[-1], list):
-            return self._stack[-1]
-        raise ValueError("it appends to something that is no list")
-
     def _since_mark(self) -> list[Any]:
-        at = max(index for index, entry in enumerate(self._stack) if isinstance(entry, _Mark))
-        values = self._stack[at + 1 :]
+        at = self._marks.pop()
+        values = self._stack[at:]
         del self._stack[at:]
         return values
 
@@ -186,7 +174,6 @@ _NUMBERS = ("BININT", "BININT1", "BININT2", "LONG1", "INT", "LONG", "BINFLOAT")
 _TEXTS = ("BINUNICODE", "SHORT_BINUNICODE", "UNICODE", "SHORT_BINSTRING")
 _LITERALS = frozenset((*_NUMBERS, *_TEXTS))
 _CONSTANTS: dict[str, Callable[[], Any]] = {
-    "MARK": _Mark,
     "NONE": lambda: None,
     "NEWTRUE": lambda: True,
     "NEWFALSE": lambda: False,
@@ -201,7 +188,7 @@ def _allowed(name: str) -> str:
         return name
     if name.removeprefix("torch.") in _STORAGES:
         return name
-    raise _Refused(f"names {name!r}")
+    raise _Refused(f"names {name[:100]!r}")
 
 
 def _plain(key: Any) -> str | int:
@@ -234,13 +221,19 @@ def _tensor(
     name = dtype.text if isinstance(dtype, _Name) else getattr(storage, "dtype", None)
     if not isinstance(storage, _Storage) or name not in DTYPES:
         raise ValueError("a tensor has no storage or an unknown dtype")
-    numbers = (offset, *shape, *stride)
-    if not all(type(number) is int for number in numbers) or len(shape) != len(stride) or min(numbers) < 0:
-        raise ValueError(f"a tensor has offset {offset}, shape {shape}, stride {stride}")
+    if not _is_geometry(shape) or not _is_geometry(stride) or not _is_geometry((offset,)) or len(shape) != len(stride):
+        raise ValueError("a tensor's offset, shape or stride is not one")
     flags = metadata if isinstance(metadata, dict) else {}
     return PickledTensor(
         name, storage.key, offset, tuple(shape), tuple(stride), flags.get("conj") is True, flags.get("neg") is True
     )
+
+
+def _is_geometry(numbers: Any) -> bool:
+    """Tell whether these are sizes. Checked before anything is printed: nested references can be endless."""
+    if not isinstance(numbers, (tuple, list)) or len(numbers) > _MOST_DIMENSIONS:
+        return False
+    return all(type(number) is int and 0 <= number < 1 << 63 for number in numbers)
 
 
 def _parameter(data: Any, *_: Any) -> Any:

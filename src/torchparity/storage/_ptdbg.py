@@ -19,6 +19,8 @@ from torchparity.storage._files import read_file
 from torchparity.storage._json import decode
 
 _STACK = "_stack_info"
+_DEEPEST = 32
+_MOST_LEFT_OUT = 64  # positions without a line: scalars that ptdbg was told to leave out
 _POSITION = re.compile(r"\d{1,4}", re.ASCII)
 _PYTHON_TYPES = {"<class 'int'>": "int", "<class 'float'>": "float", "<class 'bool'>": "bool", "<class 'str'>": "str"}
 Tree = dict[str, Any]
@@ -39,7 +41,12 @@ def read_pkl(path: Path) -> tuple[dict[str, Record], list[StackGroup], list[str]
             _take(decode(line, path), trees, stacks)
         except (DamagedFileError, RecordNameError, ValueError, TypeError, LookupError, RecursionError) as error:
             problems.append(f"{path}: line {number} is not an item ({str(error)[:100]}).")
-    records = {name: _record(name, tree) for name, tree in trees.items()}
+    records: dict[str, Record] = {}
+    for name, tree in trees.items():
+        try:
+            records[name] = _record(name, tree)
+        except ValueError as error:
+            problems.append(f"{path}: record {name[:120]!r} cannot be used: {error}.")
     if problems and not records and not stacks:
         raise DamagedFileError(path, "it has no line that ptdbg would write")
     return records, stacks, problems
@@ -57,6 +64,8 @@ def _take(line: Any, trees: dict[str, Tree], stacks: list[StackGroup]) -> None:
     record_name, item = split_item(name)
     tree = trees.setdefault(str(record_name), {})
     *path, last = item.split(".")
+    if len(path) > _DEEPEST:
+        raise ValueError(f"nested more than {_DEEPEST} deep")
     for part in path:
         tree = tree.setdefault(part, {})
         if not isinstance(tree, dict):
@@ -111,6 +120,8 @@ def _nest(value: Any) -> Nest:
 def _list(entries: Tree) -> list[Nest]:
     """Return the arguments by position; those that ptdbg left out are None."""
     found = {place: _nest(value) for key, value in entries.items() if (place := _position(key)) is not None}
+    if max(found, default=-1) + 1 > len(found) + _MOST_LEFT_OUT:
+        raise ValueError(f"it has an argument {max(found)} but only {len(found)} arguments")
     return [found.get(index) for index in range(max(found, default=-1) + 1)]
 
 

@@ -7,6 +7,7 @@ from collections import deque
 from typing import Generic, TypeVar
 
 Entry = TypeVar("Entry")
+_PATIENCE = 0.2  # seconds between looks at whether the program has ended
 
 
 class ByteBoundedQueue(Generic[Entry]):
@@ -28,10 +29,12 @@ class ByteBoundedQueue(Generic[Entry]):
                 self._bytes += nbytes
                 self._changed.notify_all()
 
-    def get(self) -> Entry:
-        """Return the oldest entry, waiting for one."""
+    def get(self, at_exit: Entry) -> Entry:
+        """Return the oldest entry, waiting for one; `at_exit` when the program ends and there is none."""
         with self._changed:
-            self._changed.wait_for(lambda: self._entries)
+            while not self._entries:
+                if not self._changed.wait(timeout=_PATIENCE) and not threading.main_thread().is_alive():
+                    return at_exit
             entry, nbytes = self._entries.popleft()
             self._bytes -= nbytes
             self._changed.notify_all()

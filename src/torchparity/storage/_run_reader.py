@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 from torchparity import plugins
@@ -11,7 +11,7 @@ from torchparity.errors import DamagedFileError, NotRecordedError, RecordNameErr
 from torchparity.naming import parse_record
 from torchparity.records import Record, RunInfo, StackGroup, TensorLeaf
 from torchparity.storage._formats import TensorFormat, TensorSource
-from torchparity.storage._layout import JOURNAL, TENSOR_FOLDER, PartPath, find_parts
+from torchparity.storage._layout import TENSOR_FOLDER, PartPath, find_parts, has_records, is_finished, ptdbg_files
 from torchparity.storage._part_files import PartContent, read_construct, read_part, read_stacks
 from torchparity.tensors import HostTensor
 
@@ -59,7 +59,7 @@ class RunPart:
     """
 
     def __init__(self, where: PartPath) -> None:
-        self.step, self.rank, self.folder = where.step, where.rank, where.folder
+        self.step, self.rank, self.folder, self._named_file = where.step, where.rank, where.folder, where.pkl
         self._sources: dict[str, TensorSource] = {}
 
     def __repr__(self) -> str:
@@ -83,7 +83,10 @@ class RunPart:
     @property
     def is_complete(self) -> bool:
         """False when the writing process ended before the step did."""
-        return any((self.folder / name).is_file() for name in ("dump.json", "debug.json")) or self._pkl is not None
+        try:
+            return is_finished(self.folder) or self._pkl is not None
+        except OSError:
+            return True  # it may not be looked into, which is another problem
 
     def record(self, name: str) -> Record:
         """Return a record by its name in any spelling."""
@@ -156,35 +159,37 @@ class RunPart:
 
     def stored_bytes(self) -> int:
         """Return the size on disk of this part: records and tensors."""
-        folders = {self.folder, self._pkl.with_suffix("") if self._pkl else self.folder / TENSOR_FOLDER}
-        files = (file for folder in folders if folder.is_dir() for file in folder.iterdir())
-        return sum(file.stat().st_size for file in files if file.is_file())
+        try:
+            folders = {self.folder, self._pkl.with_suffix("") if self._pkl else self.folder / TENSOR_FOLDER}
+            files = (file for folder in folders if folder.is_dir() for file in folder.iterdir())
+            return sum(file.stat().st_size for file in files if file.is_file())
+        except OSError:
+            return 0  # what may not be looked into is said in `problems`
 
     def _source(self, leaf: TensorLeaf) -> TensorSource:
         if leaf.data_name is None:
             raise NotRecordedError("values of", f"a {leaf.dtype} tensor", [], f"{self.folder} (task {self.info.task})")
-        kind = Path(leaf.stored_in.file if leaf.stored_in else leaf.data_name).suffix
+        suffix = ".safetensors" if leaf.stored_in else Path(leaf.data_name).suffix
+        kind = _formats_by_suffix().get(suffix, "pt")
         if kind not in self._sources:
-            self._sources[kind] = _format_of(kind, self.folder).source(self.tensor_folder)
+            tensor_format: TensorFormat = plugins.load("storage", kind)
+            self._sources[kind] = tensor_format.source(self.tensor_folder)
         return self._sources[kind]
 
     @cached_property
     def _pkl(self) -> Path | None:
-        if any((self.folder / name).is_file() for name in ("dump.json", "debug.json", JOURNAL)):
+        if has_records(self.folder):
             return None
-        return next(iter(sorted(self.folder.glob("*.pkl"))), None)
+        return self._named_file or next(iter(ptdbg_files(self.folder)), None)
 
     @cached_property
     def _content(self) -> PartContent:
-        return read_part(self.folder, self._pkl)
+        try:
+            return read_part(self.folder, self._pkl)
+        except OSError as error:
+            raise DamagedFileError(error.filename or self.folder, f"it cannot be read ({error.strerror})") from None
 
 
-def _format_of(suffix: str, folder: Path) -> TensorFormat:
-    formats: dict[str, TensorFormat] = {
-        plugin.suffix: plugin for plugin in (plugins.load("storage", name) for name in plugins.names("storage"))
-    }
-    if suffix not in formats:
-        raise DamagedFileError(
-            folder, f"its tensors have the suffix {suffix[:20]!r}, which is none of {', '.join(formats)}"
-        )
-    return formats[suffix]
+@cache
+def _formats_by_suffix() -> dict[str, str]:
+    return {plugins.load("storage", name).suffix: name for name in plugins.names("storage")}

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import shutil
 import threading
 import uuid
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -15,9 +15,9 @@ from typing import get_args
 from torchparity import plugins
 from torchparity.config import Level, Task
 from torchparity.errors import ConfigError, InternalError, ParityError, RunExistsError, RunWriteError, nearest
-from torchparity.records import Record, RunInfo, StackGroup, TensorLeaf
+from torchparity.records import Leaf, Record, RunInfo, StackGroup, TensorLeaf
 from torchparity.storage._formats import TensorFormat
-from torchparity.storage._layout import is_part
+from torchparity.storage._layout import has_records, remove_part
 from torchparity.storage._queue import ByteBoundedQueue
 from torchparity.storage._step_writer import StepWriter
 from torchparity.tensors import HostTensor
@@ -80,9 +80,10 @@ class RunWriter:
         self._queue: ByteBoundedQueue[_Start | _Add | _Finish | _Close] = ByteBoundedQueue(queue_bytes)
         self._failure: ParityError | None = None
         self._step: int | None = None
+        self._steps: set[int] = set()
         self._names: set[str] = set()
         self._closed = False
-        self._thread = threading.Thread(target=self._work, name="torchparity-writer", daemon=True)
+        self._thread = threading.Thread(target=self._work, name="torchparity-writer")
         self._thread.start()
 
     def __enter__(self) -> RunWriter:
@@ -91,7 +92,11 @@ class RunWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if error is None and self._step is not None:
+        if error is not None:
+            with suppress(ParityError):  # the caller's own exception says more
+                self.close()
+            return
+        if self._step is not None:
             self.finish_step()
         self.close()
 
@@ -101,9 +106,12 @@ class RunWriter:
         if self._step is not None:
             raise ConfigError(f"step {step} was started before step {self._step} was finished.")
         _check_number("step", step)
+        if step in self._steps:
+            raise ConfigError(f"step {step} was written already; each step is written once.")
         folder = self.path / f"step{step}" / f"rank{self.rank}"
-        if is_part(folder):
+        if has_records(folder):
             raise RunExistsError(folder)
+        self._steps.add(step)
         self._step, self._names = step, set()
         self._queue.put(_Start(folder), 0)
 
@@ -163,11 +171,11 @@ class RunWriter:
         """Create the run folder; refuse this rank's earlier steps, or remove them when asked to."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            old = [folder for folder in self.path.glob(f"step*/rank{self.rank}") if is_part(folder)]
+            old = [folder for folder in self.path.glob(f"step*/rank{self.rank}") if has_records(folder)]
             if old and not overwrite:
                 raise RunExistsError(self.path)
             for folder in old:
-                shutil.rmtree(folder)
+                remove_part(folder, self.path)
             if not os.access(self.path, os.W_OK | os.X_OK):
                 raise RunWriteError(self.path, "permission denied")
         except OSError as error:
@@ -177,7 +185,7 @@ class RunWriter:
         step: StepWriter | None = None
         finished = False
         try:
-            while not isinstance(task := self._queue.get(), _Close):
+            while not isinstance(task := self._queue.get(at_exit=_Close()), _Close):
                 if isinstance(task, _Start):
                     step = StepWriter(task.folder, self._info, self._format)
                 elif step is None:
@@ -190,7 +198,7 @@ class RunWriter:
             if step is not None:
                 step.suspend()
             finished = True
-        except (OSError, ParityError, TypeError, ValueError, AttributeError) as error:
+        except (OSError, ParityError, TypeError, ValueError, AttributeError, RecursionError) as error:
             self._failure = _as_write_error(error, step.folder if step else self.path)
         finally:
             # Whatever happened, nobody may wait for this thread, and nobody may take silence for success.
@@ -215,7 +223,11 @@ def _check_number(field: str, value: int) -> None:
 
 def _check_tensors(record: Record, tensors: Mapping[str, HostTensor]) -> None:
     """Refuse values that no reader could find again: for items that do not exist or look different."""
-    leaves = {item.name: item.leaf for item in record.items()}
+    leaves: dict[str, Leaf] = {}
+    for item in record.items():
+        if item.name in leaves:
+            raise ConfigError(f"record {record.name} has two items named {item.name!r}; rename a key that holds a dot.")
+        leaves[item.name] = item.leaf
     for name, tensor in tensors.items():
         leaf = leaves.get(name)
         if not isinstance(tensor, HostTensor):

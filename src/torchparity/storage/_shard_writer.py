@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
+from threading import Thread
 
 import numpy as np
 import numpy.typing as npt
@@ -35,8 +36,7 @@ class ShardSink:
         self._waiting: dict[str, tuple[HostTensor, Bytes]] = {}
         self._waiting_bytes = 0
         self._being_written: dict[str, tuple[HostTensor, Bytes]] = {}
-        self._writing: Future[dict[str, int]] | None = None
-        self._executor = ThreadPoolExecutor(1, thread_name_prefix="torchparity-shard")
+        self._writing: _ShardThread | None = None
         self._shards = 0
         self._keys = 0
         self._known: dict[tuple[str, int, int], list[Location]] = {}
@@ -62,10 +62,10 @@ class ShardSink:
         if self._waiting:
             self._write_shard()
         self._wait_for_shard()
-        self._executor.shutdown()
 
     def abandon(self) -> None:
-        self._executor.shutdown(cancel_futures=True)
+        with suppress(RunWriteError):  # the failure that led here
+            self._wait_for_shard()
         self._waiting.clear()
         self._being_written.clear()
         for part in self._folder.glob(".*.part"):
@@ -78,14 +78,14 @@ class ShardSink:
         """Hand the waiting tensors over; at most one shard is being written, so memory stays bounded."""
         self._wait_for_shard()
         self._being_written, self._waiting, self._waiting_bytes = self._waiting, {}, 0
-        path = self._folder / self._shard_name()
-        self._writing = self._executor.submit(_write, path, self._being_written)
+        self._writing = _ShardThread(self._folder / self._shard_name(), self._being_written)
         self._shards += 1
 
     def _wait_for_shard(self) -> None:
         if self._writing is not None:
-            self._offsets |= self._writing.result()
-            self._writing = None
+            writing, self._writing = self._writing, None
+            writing.finish()
+            self._offsets |= writing.offsets
             self._being_written = {}
 
     def _holds(self, place: Location, raw: Bytes) -> bool:
@@ -99,6 +99,34 @@ class ShardSink:
             file.seek(self._offsets[place.key])
             for start in range(0, size, _BLOCK):
                 yield np.frombuffer(file.read(min(_BLOCK, size - start)), np.uint8)
+
+
+class _ShardThread:
+    """Writes one shard beside the caller, or at once where no thread can be started any more."""
+
+    def __init__(self, path: Path, tensors: dict[str, tuple[HostTensor, Bytes]]) -> None:
+        self._path, self._tensors = path, tensors
+        self.offsets: dict[str, int] = {}
+        self._error: RunWriteError | None = None
+        self._thread: Thread | None = Thread(target=self._run, name="torchparity-shard")
+        try:
+            self._thread.start()
+        except RuntimeError:  # the interpreter is shutting down
+            self._thread = None
+            self._run()
+
+    def _run(self) -> None:
+        try:
+            self.offsets = _write(self._path, self._tensors)
+        except RunWriteError as error:
+            self._error = error
+
+    def finish(self) -> None:
+        """Wait until the shard is on disk; raise what went wrong."""
+        if self._thread is not None:
+            self._thread.join()
+        if self._error is not None:
+            raise self._error
 
 
 def _write(path: Path, tensors: dict[str, tuple[HostTensor, Bytes]]) -> dict[str, int]:

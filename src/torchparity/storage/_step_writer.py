@@ -29,7 +29,8 @@ class StepWriter:
 
     def __init__(self, folder: Path, info: RunInfo, tensor_format: TensorFormat) -> None:
         self.folder, self._info, self._format = folder, info, tensor_format
-        self._lines: dict[str, list[bytes]] = {"dump.json": [], "debug.json": []}
+        # dump.json comes last: where it is, the step is whole.
+        self._lines: dict[str, list[bytes]] = {"debug.json": [], "dump.json": []}
         self._sink: TensorSink | None = None
         folder.mkdir(parents=True, exist_ok=True)
         self._journal = (folder / JOURNAL).open("wb")
@@ -42,7 +43,7 @@ class StepWriter:
         )
         name = encode(record.name)
         self._lines["debug.json" if record.direction == "debug" else "dump.json"].append(name + b": " + entry)
-        self._journal.write(b"[" + name + b", " + entry + b"]\n")
+        self._journal.write(b"[" + name + b", " + encode(record.direction) + b", " + entry + b"]\n")
         if flush:
             self._journal.flush()
 

@@ -54,6 +54,8 @@ def entries(content: Bytes, path: Path) -> dict[str, ZipEntry]:
         plain, packed, offset = _wide(extra, plain, packed, offset)
         if method != 0 or packed != plain:
             raise UnsafeFileError(path, f"its entry {name!r} is compressed, which torch.save never does")
+        if name in found:
+            raise UnsafeFileError(path, f"its entry {name!r} is there twice, and readers disagree which one counts")
         found[name] = ZipEntry(_stored(content, offset, plain, path, name), crc)
         at += _ENTRY.size + name_size + extra_size + comment_size
     return found

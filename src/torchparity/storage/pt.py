@@ -35,7 +35,10 @@ def read_pt(path: Path, *, verify: bool = True) -> HostTensor:
     order = files.get(f"{root}byteorder")
     if order is not None and order.data.tobytes() != b"little":
         raise DamagedFileError(path, "it was written on a big-endian machine, which cannot be read here")
-    tensor = read_pickle(files[pickles[0]].data.tobytes(), path)
+    pickled = files[pickles[0]]
+    if verify and isal_zlib.crc32(pickled.data) != pickled.crc32:
+        raise DamagedFileError(path, "its description has changed since it was written (the CRC-32 differs)")
+    tensor = read_pickle(pickled.data.tobytes(), path)
     storage = files.get(f"{root}data/{tensor.storage}")
     if storage is None:
         raise DamagedFileError(path, f"it lacks the data of its storage {tensor.storage!r}")
@@ -48,11 +51,9 @@ def _view(tensor: PickledTensor, storage: npt.NDArray[np.uint8], path: Path) -> 
     """Return the elements a tensor shows of its storage."""
     kind = DTYPES[tensor.dtype]
     count = math.prod(tensor.shape)
-    if count == 0:
-        return np.empty(_empty_shape(tensor, path), kind)
     available = storage.size // kind.itemsize
     last = tensor.offset + sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride, strict=True))
-    if last >= available:
+    if count and last >= available:
         raise DamagedFileError(
             path, f"shape {tensor.shape} with stride {tensor.stride} needs more than its {storage.size} bytes"
         )
@@ -62,17 +63,29 @@ def _view(tensor: PickledTensor, storage: npt.NDArray[np.uint8], path: Path) -> 
         )
     strides = [step * kind.itemsize for step in tensor.stride]
     try:
+        if count == 0:
+            return np.empty(tensor.shape, kind)
         array: npt.NDArray[Any] = np.ndarray(tensor.shape, kind, storage.data, tensor.offset * kind.itemsize, strides)
-    except ValueError as error:
+    except (ValueError, OverflowError, MemoryError) as error:
         raise DamagedFileError(path, f"no tensor has the shape {tensor.shape} ({error})") from None
+    return _with_flags(tensor, array, path)
+
+
+def _with_flags(tensor: PickledTensor, array: npt.NDArray[Any], path: Path) -> npt.NDArray[Any]:
+    """Resolve what torch keeps as a mark on a view: conjugate and negative."""
+    is_pair, kind = tensor.dtype == "torch.complex32", array.dtype.kind
+    if tensor.conjugate and not (is_pair or kind == "c"):
+        raise DamagedFileError(path, f"it says that {tensor.dtype} values are conjugate")
+    if tensor.negative and not (is_pair or tensor.dtype.startswith(("torch.complex", "torch.float", "torch.bfloat"))):
+        raise DamagedFileError(path, f"it says that {tensor.dtype} values are negative")
+    if is_pair and (tensor.conjugate or tensor.negative):
+        array = array.copy()
+        for part in ("real", "imag"):
+            if tensor.negative != (tensor.conjugate and part == "imag"):
+                array[part] = -array[part]
+        return array
     array = np.conj(array) if tensor.conjugate else array
     return np.negative(array) if tensor.negative else array
-
-
-def _empty_shape(tensor: PickledTensor, path: Path) -> tuple[int, ...]:
-    if len(tensor.shape) > 32 or max(tensor.shape) > 1 << 62:
-        raise DamagedFileError(path, f"no tensor has the shape {tensor.shape}")
-    return tensor.shape
 
 
 class PtSource:
