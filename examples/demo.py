@@ -7,8 +7,10 @@ inputs, outputs and statistics, tensors included.
 
 from __future__ import annotations
 
+import linecache
 import shlex
 import shutil
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -31,7 +33,7 @@ class HandRecorder:
     def __init__(self, writer: torchparity.RunWriter) -> None:
         self._writer = writer
         self.calls: dict[str, int] = {}
-        self.names: list[str] = []
+        self.stacks: dict[str, list[str]] = {}
 
     def __call__(self, api: Callable[..., torch.Tensor], *arguments: object) -> torch.Tensor:
         operator = api.__name__
@@ -51,7 +53,10 @@ class HandRecorder:
         # A copy: the writer's thread stores it while training goes on and changes weights in place.
         values = {item: value.detach().clone() for item, value in shown.items() if isinstance(value, torch.Tensor)}
         self._writer.add(record, {item: torchparity.from_torch(value) for item, value in values.items()})
-        self.names.append(name)
+        frame = sys._getframe(1)
+        source = linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
+        where = f"File {frame.f_code.co_filename}, line {frame.f_lineno}, in {frame.f_code.co_name}"
+        self.stacks[name] = [f"{where}, \n {source}"]
         return output
 
 
@@ -81,8 +86,7 @@ def record_three_steps() -> None:
                 for weight in weights:
                     weight -= 0.1 * weight.grad
                     weight.grad = None
-            frames = [f"File {Path(__file__).name}, line 1, in record_three_steps, \n the training loop of the demo"]
-            writer.finish_step(stacks=[StackGroup(call.names, frames)])
+            writer.finish_step(stacks=[StackGroup([name], frames) for name, frames in call.stacks.items()])
 
 
 def show(*arguments: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 import zlib
 
 import ml_dtypes
@@ -143,6 +144,27 @@ def test_packed_fp4_is_unpacked():
 
     assert packed.numbers().tolist() == [0.5, 1.0, 6.0, -6.0]
     assert PLUGIN.statistics(packed).min == -6.0
+
+
+def test_infinite_and_signalling_values_count_as_what_they_are():
+    pair = np.array([(1.0, np.inf), (np.inf, np.nan)], dtype=[("real", np.float16), ("imag", np.float16)])
+    signalling = np.array([0x7F800001, 0x3F800000], np.uint32).view(np.float32)
+
+    kept = PLUGIN.statistics(HostTensor("torch.complex32", pair))
+
+    assert (kept.nan_count, kept.inf_count) == (1, 1)
+    assert PLUGIN.statistics(HostTensor.from_numpy(signalling)).nan_count == 1
+
+
+def test_an_expanded_tensor_takes_no_memory_of_its_own():
+    tracemalloc.start()
+    expanded = np.broadcast_to(np.float32(1), (1 << 14, 1 << 10))
+    kept = PLUGIN.statistics(HostTensor.from_numpy(expanded))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert kept.norm == pytest.approx(2**12)
+    assert peak < expanded.size * 4
 
 
 def test_complex_halves_are_computed_with():

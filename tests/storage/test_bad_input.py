@@ -72,6 +72,41 @@ def test_a_truncated_dump_gives_the_records_before_the_damage(golden, tmp_path):
     assert str(file) in part.problems[0]
 
 
+def test_one_damaged_byte_costs_one_record(golden, tmp_path):
+    for name in ("conv-tensor-L1-base", "att-md5-mix-base"):
+        run = tmp_path / name
+        shutil.copytree(golden / "runs" / name, run)
+        file = next(run.rglob("dump.json"))
+        whole = list(open_run(run).part().records)
+        text = file.read_text()
+        at = text.index('"shape"', len(text) // 3)
+        file.write_text(text[:at] + "#" + text[at + 1 :])
+
+        part = open_run(run).part()
+
+        assert len(whole) - 1 == len(part.records)
+        assert part.problems
+
+
+def test_strangers_in_the_run_folder_do_not_hide_it(tmp_path):
+    run = write_linear_run(tmp_path / "run", steps=2)
+    (run / "profile.pkl").write_bytes(b"\x80\x04.")
+    (run / "rank0").mkdir()
+
+    assert open_run(run).steps == [0, 1]
+
+
+def test_a_step_folder_without_a_rank_folder_keeps_its_number(tmp_path):
+    run = write_linear_run(tmp_path / "run", steps=5)
+    for step in (3, 4):
+        for file in (run / f"step{step}" / "rank0").iterdir():
+            file.rename(run / f"step{step}" / file.name)
+        (run / f"step{step}" / "rank0").rmdir()
+
+    assert open_run(run).steps == [0, 1, 2, 3, 4]
+    assert open_run(run).part(step=4).verify() == []
+
+
 def test_a_dump_of_garbage_is_refused(linear_run):
     next(linear_run.rglob("dump.json")).write_bytes(b"\xff\xfe garbage")
 

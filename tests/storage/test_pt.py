@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import pickle
+import time
 import zipfile
 
 import numpy as np
@@ -140,6 +141,59 @@ def saved_with(tmp_path, *, offset=0, shape=(2,), stride=(1,)):
 def test_a_geometry_that_does_not_fit_is_refused(geometry, tmp_path):
     with pytest.raises(DamagedFileError, match=r"t\.pt"):
         read_pt(saved_with(tmp_path, **geometry))
+
+
+def test_nested_references_without_end_are_refused_at_once(tmp_path):
+    # A tuple of twice the one before, sixty times: 2**60 leaves in 300 bytes.
+    shape = b"K\x02\x85q\x00" + b"".join(b"h" + bytes([i]) + b"\x86q" + bytes([i + 1]) for i in range(60))
+    storage = b"(X\x07\x00\x00\x00storagectorch\nFloatStorage\nX\x01\x00\x00\x000X\x03\x00\x00\x00cpuK\x02tQ"
+    rest = b"K\x00" + shape + b"K\x01\x85\x89}"
+    payload = b"\x80\x02ctorch._utils\n_rebuild_tensor_v2\n(" + storage + rest + b"tR."
+    hostile_pt(tmp_path / "t.pt", payload)
+
+    with pytest.raises(DamagedFileError, match="shape or stride is not one"):
+        read_pt(tmp_path / "t.pt")
+
+
+def test_many_marks_take_no_quadratic_time(tmp_path):
+    hostile_pt(tmp_path / "t.pt", b"\x80\x02" + b"N" * 300_000 + b"(t" * 300_000 + b".")
+    began = time.process_time()
+
+    with pytest.raises(DamagedFileError):
+        read_pt(tmp_path / "t.pt")
+
+    assert time.process_time() - began < 20  # quadratic would be hours
+
+
+@pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
+def test_a_conjugate_view_of_halves_is_read(tmp_path):
+    tensor = torch.tensor([1 + 2j, 3 - 4j], dtype=torch.complex64).to(torch.complex32).conj()
+    torch.save(tensor, tmp_path / "t.pt")
+
+    assert read_pt(tmp_path / "t.pt").numbers().tolist() == [1 - 2j, 3 + 4j]
+
+
+def test_a_flipped_bit_in_the_description_is_noticed(tmp_path):
+    path = tmp_path / "t.pt"
+    torch.save(torch.arange(12.0).reshape(3, 4), path)
+    content = bytearray(path.read_bytes())
+    at = content.find(b"K\x03K\x04")
+    content[at + 1] ^= 1
+    path.write_bytes(content)
+
+    with pytest.raises(DamagedFileError, match="description has changed"):
+        read_pt(path)
+
+
+def test_an_entry_that_is_there_twice_is_refused(tmp_path):
+    torch.save(torch.ones(2), tmp_path / "t.pt")
+    with zipfile.ZipFile(tmp_path / "t.pt") as archive:
+        name = next(name for name in archive.namelist() if name.endswith("data/0"))
+    with pytest.warns(UserWarning, match="Duplicate name"), zipfile.ZipFile(tmp_path / "t.pt", "a") as archive:
+        archive.writestr(name, np.full(2, 9, np.float32).tobytes())
+
+    with pytest.raises(UnsafeFileError, match="twice"):
+        read_pt(tmp_path / "t.pt")
 
 
 def test_a_file_of_several_tensors_is_refused_in_words(tmp_path):

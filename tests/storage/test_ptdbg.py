@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import shutil
 
 import numpy as np
 import pytest
@@ -90,6 +91,38 @@ def test_a_pickled_npy_is_not_loaded(tmp_path):
 
     assert len(problems) == 1
     assert target.name in problems[0]
+
+
+def test_the_named_file_is_the_one_that_is_read(tmp_path):
+    for stem, operator in (("cpu", "relu"), ("npu", "gelu")):
+        line = [f"Functional_{operator}_0_forward_input.0", 1, [], "torch.float32", [1], [1.0, 1.0, 1.0]]
+        (tmp_path / f"{stem}.pkl").write_text(json.dumps(line) + "\n")
+
+    assert list(open_run(tmp_path / "npu.pkl").part().records) == ["Functional.gelu.0.forward"]
+    assert list(open_run(tmp_path / "cpu.pkl").part().records) == ["Functional.relu.0.forward"]
+
+
+def test_a_run_of_statistics_alone_has_no_tensors(tmp_path):
+    write_ptdbg(tmp_path / "rank0")
+    shutil.rmtree(tmp_path / "rank0" / "dump")
+
+    part = open_run(tmp_path).part()
+
+    assert part.info.task == "statistics"
+    assert part.verify() == []
+
+
+@pytest.mark.parametrize("item", ["input" + ".9999" * 20, "input" + ".0" * 1500, "input.9999"])
+def test_positions_that_would_fill_the_memory_are_refused(tmp_path, item):
+    write_ptdbg(tmp_path / "rank0")
+    line = [f"Functional_add_0_forward_{item}", 1, [], "torch.float32", [1], [1.0, 1.0, 1.0]]
+    with (tmp_path / "rank0" / "dump.pkl").open("a") as file:
+        file.write(json.dumps(line) + "\n")
+
+    part = open_run(tmp_path).part()
+
+    assert len(part.records) == 2
+    assert len(part.problems) == 1
 
 
 def test_damaged_lines_are_passed_over_and_said(tmp_path):

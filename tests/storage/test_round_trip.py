@@ -297,6 +297,9 @@ def test_records_survive_their_json(arguments, keywords, output, is_recompute):
         (np.float64(1.5), ValueLeaf("float64", 1.5)),
         (np.int8(-3), ValueLeaf("int8", -3)),
         (object(), ValueLeaf("builtins.object")),
+        (np.ones((2, 3), np.float32), TensorLeaf(type="numpy.ndarray", dtype="float32", shape=(2, 3))),
+        (np.add, ValueLeaf("numpy.ufunc")),
+        (slice(np.int64(1), None), ValueLeaf("slice", [1, None, None])),
     ],
 )
 def test_arguments_that_are_no_tensors_have_a_leaf(value, leaf):

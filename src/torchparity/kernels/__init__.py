@@ -1,4 +1,4 @@
-"""One pass over a tensor: statistics and checksum.
+"""What is kept of a tensor's values: statistics and checksum.
 
 Plugin folder: each `x.py` holds a `PLUGIN` with
 

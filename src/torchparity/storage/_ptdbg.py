@@ -62,15 +62,16 @@ def _take(line: Any, trees: dict[str, Tree], stacks: list[StackGroup]) -> None:
         stacks.append(StackGroup([record], [_frame(frame) for frame in line[1]]))
         return
     record_name, item = split_item(name)
-    tree = trees.setdefault(str(record_name), {})
     *path, last = item.split(".")
     if len(path) > _DEEPEST:
         raise ValueError(f"nested more than {_DEEPEST} deep")
+    leaf = _leaf(name, line)
+    tree = trees.setdefault(str(record_name), {})
     for part in path:
         tree = tree.setdefault(part, {})
         if not isinstance(tree, dict):
             raise ValueError(f"{item} lies inside a tensor")
-    tree[last] = _leaf(name, line)
+    tree[last] = leaf
 
 
 def _leaf(name: str, line: list[Any]) -> Leaf:
