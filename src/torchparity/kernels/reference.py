@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from isal import isal_zlib
 
+from torchparity.kernels._statistics import statistics_of
 from torchparity.records import Statistics, TensorProfile
 from torchparity.tensors import HostTensor
 
@@ -98,39 +99,18 @@ class _Sums:
         self.squares.append(float(np.dot(scaled, scaled)))
 
     def statistics(self, *, is_bool: bool) -> Statistics:
-        counts = {
-            "nan_count": self.nan,
-            "inf_count": self.inf,
-            "negative_inf_count": self.negative_inf,
-            "zero_count": self.zero,
-        }
-        broken = self.nan + self.inf + self.negative_inf
-        finite: dict[str, Any] = dict.fromkeys(("max", "min", "mean", "norm"))
-        if self.count > broken:
-            mean = math.fsum(self.total) / (self.count - broken) * self.scale
-            norm = math.sqrt(math.fsum(self.squares)) * self.scale
-            finite = {"max": self.max, "min": self.min, "mean": mean, "norm": norm}
-        if is_bool and self.count:
-            finite |= {"max": bool(self.max), "min": bool(self.min), "norm": None}
-        every = finite | self._with_nonfinite() if broken else finite
-        return Statistics(**every, **{f"finite_{name}": value for name, value in finite.items()}, **counts)
-
-    def _with_nonfinite(self) -> dict[str, float]:
-        """Return what the values are when nan and infinities are not left out."""
-        if self.nan:
-            return dict.fromkeys(("max", "min", "mean", "norm"), math.nan)
-        both = self.inf and self.negative_inf
-        found: dict[str, float] = {"mean": math.nan if both else math.inf if self.inf else -math.inf, "norm": math.inf}
-        if self.inf:
-            found["max"] = math.inf
-        if self.negative_inf:
-            found["min"] = -math.inf
-        if self.max is None:  # nothing but infinities
-            found = {
-                "max": math.inf if self.inf else -math.inf,
-                "min": -math.inf if self.negative_inf else math.inf,
-            } | found
-        return found
+        return statistics_of(
+            count=self.count,
+            largest=self.max,
+            smallest=self.min,
+            mean=math.fsum(self.total) / max(1, self.count - self.nan - self.inf - self.negative_inf) * self.scale,
+            norm=math.sqrt(math.fsum(self.squares)) * self.scale,
+            nan=self.nan,
+            inf=self.inf,
+            negative_inf=self.negative_inf,
+            zero=self.zero,
+            is_bool=is_bool,
+        )
 
 
 def _sums(tensor: HostTensor) -> _Sums:

@@ -1,0 +1,143 @@
+"""One pass over contiguous numbers, compiled by numba without the interpreter lock.
+
+A row is what a pass adds up to; rows of two halves of a tensor combine into one.
+Float32 goes in blocks: partial sums of a block in float32, blocks in float64, which is
+within 1e-7 of float64 and twice as fast. A block that holds a nan or an infinity, or whose
+squares leave float32, is done again number by number in float64.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from llvmlite import ir
+from numba import njit
+from numba.extending import intrinsic
+
+SUM, SQUARES, MAX, MIN, ZEROS, NANS, INFS, NEGATIVE_INFS = range(8)
+ROW = 8
+_BLOCK = 512
+_TINY = 1e-16  # below this, squares leave float32
+# No "nnan": the sums must show a nan. Only the order of additions is free.
+_MATH = {"reassoc", "contract", "nsz", "arcp"}
+Row = npt.NDArray[np.float64]
+
+
+def _vector_extreme(name: str) -> Any:
+    """Return max or min as the one instruction that LLVM turns into vectors.
+
+    numba's own comparisons keep their branches, and the loop stays scalar. The result is
+    meaningless where there is a nan, which the sums of the same block tell.
+    """
+
+    @intrinsic
+    def extreme(typing_context: Any, left: Any, right: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            kind = arguments[0].type
+            function = builder.module.declare_intrinsic(name, [kind], ir.FunctionType(kind, [kind, kind]))
+            return builder.call(function, arguments, fastmath=("nnan", "nsz", "reassoc"))
+
+        return left(left, left), generate
+
+    return extreme
+
+
+_larger, _smaller = _vector_extreme("llvm.maxnum"), _vector_extreme("llvm.minnum")
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _careful(numbers: Any, start: int, stop: int, row: Row) -> None:
+    """Add numbers one by one in float64, apart from those that are not finite, which are counted."""
+    for index in range(start, stop):
+        value = np.float64(numbers[index])
+        if value != value:
+            row[NANS] += 1
+        elif value == np.inf:
+            row[INFS] += 1
+        elif value == -np.inf:
+            row[NEGATIVE_INFS] += 1
+        else:
+            row[SUM] += value
+            row[SQUARES] += value * value
+            row[ZEROS] += value == 0
+            row[MAX] = max(row[MAX], value)
+            row[MIN] = min(row[MIN], value)
+
+
+@njit(nogil=True, cache=True, fastmath=_MATH, error_model="numpy")
+def add_floats(numbers: Any, start: int, stop: int, row: Row) -> None:
+    """Add floats to a row, a block's partial sums in their own precision."""
+    for first in range(start, stop, _BLOCK):
+        last = min(stop, first + _BLOCK)
+        total = squares = zeros = numbers.dtype.type(0)
+        largest = smallest = numbers[first]
+        for index in range(first, last):
+            value = numbers[index]
+            total += value
+            squares += value * value
+            zeros += numbers.dtype.type(value == 0)
+            largest = _larger(largest, value)
+            smallest = _smaller(smallest, value)
+        extreme = max(abs(largest), abs(smallest))
+        if not np.isfinite(squares) or 0 < extreme < _TINY:
+            _careful(numbers, first, last, row)
+            continue
+        row[SUM] += np.float64(total)
+        row[SQUARES] += np.float64(squares)
+        row[ZEROS] += np.float64(zeros)
+        row[MAX] = max(row[MAX], np.float64(largest))
+        row[MIN] = min(row[MIN], np.float64(smallest))
+
+
+@njit(nogil=True, cache=True, fastmath=_MATH, error_model="numpy")
+def add_floats_exactly(numbers: Any, start: int, stop: int, row: Row) -> None:
+    """Add floats to a row, every sum in float64."""
+    for first in range(start, stop, _BLOCK):
+        last = min(stop, first + _BLOCK)
+        total = squares = zeros = 0.0
+        largest = smallest = numbers[first]
+        for index in range(first, last):
+            value = numbers[index]
+            exact = np.float64(value)
+            total += exact
+            squares += exact * exact
+            zeros += np.float64(value == 0)
+            largest = _larger(largest, value)
+            smallest = _smaller(smallest, value)
+        if not np.isfinite(squares):
+            _careful(numbers, first, last, row)
+            continue
+        row[SUM] += total
+        row[SQUARES] += squares
+        row[ZEROS] += zeros
+        row[MAX] = max(row[MAX], np.float64(largest))
+        row[MIN] = min(row[MIN], np.float64(smallest))
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def add_integers(numbers: Any, start: int, stop: int, row: Row, extremes: Any) -> None:
+    """Add integers to a row; `extremes` keeps every digit of the largest and the smallest."""
+    largest, smallest = extremes[0], extremes[1]
+    for index in range(start, stop):
+        value = numbers[index]
+        exact = np.float64(value)
+        row[SUM] += exact
+        row[SQUARES] += exact * exact
+        row[ZEROS] += value == 0
+        largest = max(largest, value)
+        smallest = min(smallest, value)
+    extremes[0], extremes[1] = largest, smallest
+
+
+def empty_row() -> Row:
+    row = np.zeros(ROW)
+    row[MAX], row[MIN] = -np.inf, np.inf
+    return row
+
+
+def combine(rows: list[Row]) -> Row:
+    total = np.sum(rows, axis=0)
+    total[MAX], total[MIN] = max(row[MAX] for row in rows), min(row[MIN] for row in rows)
+    return np.asarray(total)

@@ -1,0 +1,60 @@
+"""From what a pass adds up to the statistics of a tensor: one place for every edge case."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from torchparity.records import Number, Statistics
+
+_VALUES = ("max", "min", "mean", "norm")
+
+
+def statistics_of(
+    *,
+    count: int,
+    largest: Number,
+    smallest: Number,
+    mean: float,
+    norm: float,
+    nan: int,
+    inf: int,
+    negative_inf: int,
+    zero: int,
+    is_bool: bool,
+) -> Statistics:
+    """Return statistics from sums over the finite numbers and counts of the others.
+
+    `largest` and `smallest` are None where no number is finite; `mean` and `norm` do not matter then.
+    """
+    broken = nan + inf + negative_inf
+    finite: dict[str, Any] = dict.fromkeys(_VALUES)
+    if count > broken:
+        finite = {"max": largest, "min": smallest, "mean": mean, "norm": norm}
+    if is_bool and count:
+        finite |= {"max": bool(largest), "min": bool(smallest), "norm": None}
+    every = finite | _with_nonfinite(nan, inf, negative_inf, largest) if broken else finite
+    return Statistics(
+        **every,
+        **{f"finite_{name}": value for name, value in finite.items()},
+        nan_count=nan,
+        inf_count=inf,
+        negative_inf_count=negative_inf,
+        zero_count=zero,
+    )
+
+
+def _with_nonfinite(nan: int, inf: int, negative_inf: int, largest: Number) -> dict[str, float]:
+    """Return what the values are when nan and infinities are not left out."""
+    if nan:
+        return dict.fromkeys(_VALUES, math.nan)
+    found: dict[str, float] = {"norm": math.inf}
+    found["mean"] = math.nan if inf and negative_inf else math.inf if inf else -math.inf
+    if inf:
+        found["max"] = math.inf
+    if negative_inf:
+        found["min"] = -math.inf
+    if largest is None:  # nothing but infinities
+        extremes = {"max": math.inf if inf else -math.inf, "min": -math.inf if negative_inf else math.inf}
+        found = extremes | found
+    return found

@@ -1,0 +1,88 @@
+"""The compiled kernel equals the definition, and float64 NumPy, for every dtype and layout."""
+
+from __future__ import annotations
+
+import math
+import zlib
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from torchparity import HostTensor
+from torchparity.kernels import cpu
+from torchparity.kernels.cpu import CpuKernel
+from torchparity.kernels.reference import PLUGIN as REFERENCE
+from torchparity.tensors import DTYPES
+
+KERNELS = {"fast": CpuKernel(), "exact": CpuKernel(exact=True)}
+
+
+def random_tensor(dtype: str, shape: tuple[int, ...], seed: int) -> HostTensor:
+    raw = np.random.default_rng(seed).integers(0, 256, math.prod(shape) * DTYPES[dtype].itemsize, np.uint8)
+    raw = raw & 1 if dtype == "torch.bool" else raw
+    return HostTensor(dtype, raw.view(DTYPES[dtype]).reshape(shape))
+
+
+def assert_same(ours, wanted, relative):
+    for field, expected in msgspec.structs.asdict(wanted).items():
+        value = getattr(ours, field)
+        if expected is None or isinstance(expected, (bool, int)):
+            assert value == expected, field
+        else:
+            # A mean of values that cancel is held to their size, not to its own.
+            scale = (wanted.finite_norm or 0) if field.endswith("mean") else 0
+            assert value == pytest.approx(expected, rel=relative, abs=relative * scale, nan_ok=True), field
+
+
+@pytest.mark.parametrize("dtype", sorted(DTYPES))
+@pytest.mark.parametrize("name", KERNELS)
+@given(shape=hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=9), seed=st.integers(0, 9))
+@settings(max_examples=15, deadline=None)
+def test_arbitrary_bits_of_every_dtype(dtype, name, shape, seed):
+    tensor = random_tensor(dtype, shape, seed)
+
+    assert_same(KERNELS[name].statistics(tensor), REFERENCE.statistics(tensor), 1e-6 if name == "fast" else 1e-12)
+
+
+@pytest.mark.parametrize("size", [1, 511, 512, 513, 300_000, 1_000_003])
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sizes_around_blocks_and_cores(size, name, dtype):
+    values = np.random.default_rng(size).normal(size=size).astype(dtype)
+    values[size // 2] = 0
+    tensor = HostTensor.from_numpy(values)
+
+    kept, exact = KERNELS[name].statistics(tensor), values.astype(np.float64)
+
+    assert (kept.max, kept.min, kept.zero_count) == (exact.max(), exact.min(), 1)
+    assert kept.norm == pytest.approx(np.linalg.norm(exact), rel=1e-7 if name == "fast" else 1e-13)
+    assert kept.mean == pytest.approx(exact.mean(), abs=1e-7 if name == "fast" else 1e-15)
+
+
+@pytest.mark.parametrize("place", [0, 2048, 499_999])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, np.float32(3e38)])
+def test_one_strange_number_among_many(place, value):
+    values = np.random.default_rng(0).normal(size=500_000).astype(np.float32)
+    values[place] = value
+
+    assert_same(
+        cpu.PLUGIN.statistics(HostTensor.from_numpy(values)), REFERENCE.statistics(HostTensor.from_numpy(values)), 1e-7
+    )
+
+
+def test_any_layout_gives_the_same():
+    base = np.random.default_rng(0).normal(size=(4, 6, 8)).astype(np.float32)
+    for view in (base, base.T, base.transpose(1, 0, 2), base[:, ::2], base[::-1], np.broadcast_to(base[0], (3, 6, 8))):
+        tensor = HostTensor.from_numpy(view)
+        assert_same(cpu.PLUGIN.statistics(tensor), REFERENCE.statistics(tensor), 1e-7)
+        assert cpu.PLUGIN.checksum(tensor) == f"{zlib.crc32(np.ascontiguousarray(view)):08x}"
+
+
+def test_permuted_tensors_are_not_copied():
+    base = np.zeros((4, 6, 8), np.float32)
+
+    assert np.shares_memory(cpu.dense(base.transpose(2, 0, 1)), base)
