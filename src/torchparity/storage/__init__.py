@@ -12,6 +12,7 @@ from torchparity.storage._convert import Conversion, convert_run
 from torchparity.storage._formats import TensorFormat, TensorSink, TensorSource
 from torchparity.storage._run_reader import RunPart, RunReader, open_run
 from torchparity.storage._run_writer import RunWriter
+from torchparity.storage._shared import SharedTensor
 from torchparity.storage._summary import nonfinite_records, summarise
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "RunPart",
     "RunReader",
     "RunWriter",
+    "SharedTensor",
     "TensorFormat",
     "TensorSink",
     "TensorSource",

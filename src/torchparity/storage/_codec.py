@@ -151,6 +151,11 @@ def record_from_json(name: str, entry: Any, *, debug: bool = False) -> Record:
 
 
 def _direction(name: str, entry: Any) -> Direction:
+    if not name.startswith("Module."):  # most names; parsing them all would take longer than all the rest
+        if name.endswith(".forward"):
+            return "forward"
+        if name.endswith(".backward"):
+            return "backward"
     try:
         return parse_record(name).direction
     except RecordNameError:
@@ -159,6 +164,8 @@ def _direction(name: str, entry: Any) -> Direction:
 
 
 def nest_from_json(value: Any, depth: int = 0) -> Nest:
+    if value is None:
+        return None
     if depth > _DEEPEST:
         raise MalformedError(f"an argument is nested more than {_DEEPEST} deep")
     if isinstance(value, list):
@@ -169,8 +176,6 @@ def nest_from_json(value: Any, depth: int = 0) -> Nest:
         if isinstance(kind, str):
             return _leaf_from_json(kind, value)
         return {key: nest_from_json(entry, depth + 1) for key, entry in value.items()}
-    if value is None:
-        return None
     return ValueLeaf(type(value).__name__, value)
 
 
@@ -218,7 +223,7 @@ def _tensor_from_json(kind: str, entry: dict[str, Any]) -> TensorLeaf:
 
 
 def _statistics_from_json(entry: dict[str, Any]) -> Statistics | None:
-    if not any(key in entry for key, _ in _STATISTICS):
+    if "Max" not in entry and not any(key in entry for key, _ in _STATISTICS):
         return None
     values = {field: _statistic(entry.get(key)) for key, field in _STATISTICS}
     if "zero" not in entry:
@@ -234,6 +239,8 @@ def _statistics_from_json(entry: dict[str, Any]) -> Statistics | None:
 
 
 def _statistic(value: Any) -> Any:
+    if type(value) is float:
+        return value
     number = number_from_json(value)
     if number is None or isinstance(number, (bool, int, float)):
         return number
@@ -262,7 +269,7 @@ def _is_flat(value: Any) -> bool:
 
 
 def _is_ints(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(part, int) and not isinstance(part, bool) for part in value)
+    return isinstance(value, list) and set(map(type, value)) <= {int}
 
 
 def _list(value: Any) -> list[Nest]:

@@ -19,6 +19,7 @@ from torchparity.records import Leaf, Record, RunInfo, StackGroup, TensorLeaf
 from torchparity.storage._formats import TensorFormat
 from torchparity.storage._layout import has_records, remove_part
 from torchparity.storage._queue import ByteBoundedQueue
+from torchparity.storage._shared import SharedTensor
 from torchparity.storage._step_writer import StepWriter
 from torchparity.tensors import HostTensor
 
@@ -34,7 +35,7 @@ class _Start:
 @dataclass(frozen=True)
 class _Add:
     record: Record
-    tensors: Mapping[str, HostTensor]
+    tensors: Mapping[str, SharedTensor]
 
 
 @dataclass(frozen=True)
@@ -115,10 +116,11 @@ class RunWriter:
         self._step, self._names = step, set()
         self._queue.put(_Start(folder), 0)
 
-    def add(self, record: Record, tensors: Mapping[str, HostTensor] | None = None) -> None:
+    def add(self, record: Record, tensors: Mapping[str, HostTensor | SharedTensor] | None = None) -> None:
         """Hand over a record and the values of its items, by item name (`input.0`); waits while the queue is full.
 
-        An item whose values are given gets its data_name and place here.
+        An item whose values are given gets its data_name and place. A `SharedTensor` may be given
+        for several items of a step.
         """
         self._refuse_if_closed()
         if self._step is None:
@@ -127,11 +129,9 @@ class RunWriter:
             raise ConfigError(
                 f"step {self._step} already has a record {record.name!r}; names must be unique in a step."
             )
-        held = tensors or {}
-        if held:
-            _check_tensors(record, held)
+        held = _checked(record, tensors) if tensors else {}
         self._names.add(record.name)
-        self._queue.put(_Add(record, held), _RECORD_BYTES + sum(tensor.nbytes for tensor in held.values()))
+        self._queue.put(_Add(record, held), _RECORD_BYTES + sum(tensor.queue_bytes() for tensor in held.values()))
 
     def finish_step(
         self,
@@ -221,7 +221,7 @@ def _check_number(field: str, value: int) -> None:
         raise ConfigError(f"{field} {value} is negative; it must be 0 or more.")
 
 
-def _check_tensors(record: Record, tensors: Mapping[str, HostTensor]) -> None:
+def _checked(record: Record, tensors: Mapping[str, HostTensor | SharedTensor]) -> dict[str, SharedTensor]:
     """Refuse values that no reader could find again: for items that do not exist or look different."""
     leaves: dict[str, Leaf] = {}
     for item in record.items():
@@ -230,7 +230,7 @@ def _check_tensors(record: Record, tensors: Mapping[str, HostTensor]) -> None:
         leaves[item.name] = item.leaf
     for name, tensor in tensors.items():
         leaf = leaves.get(name)
-        if not isinstance(tensor, HostTensor):
+        if not isinstance(tensor, (HostTensor, SharedTensor)):
             raise ConfigError(
                 f"the values of {name} are a {type(tensor).__name__}; from_torch makes the HostTensor that is wanted."
             )
@@ -241,6 +241,9 @@ def _check_tensors(record: Record, tensors: Mapping[str, HostTensor]) -> None:
                 f"{record.name}.{name} is recorded as {leaf.dtype} {list(leaf.shape)} "
                 f"but its values are {tensor.dtype} {list(tensor.shape)}."
             )
+    return {
+        name: SharedTensor(tensor) if isinstance(tensor, HostTensor) else tensor for name, tensor in tensors.items()
+    }
 
 
 def _as_write_error(error: Exception, folder: Path) -> ParityError:

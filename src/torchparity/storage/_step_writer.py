@@ -16,12 +16,13 @@ from typing import Any
 import msgspec
 
 from torchparity import __version__
+from torchparity.errors import InternalError
 from torchparity.records import Location, Record, RunInfo, StackGroup, TensorLeaf
 from torchparity.storage._codec import record_to_json
 from torchparity.storage._formats import TensorFormat, TensorSink
 from torchparity.storage._json import encode, encode_bare
 from torchparity.storage._layout import JOURNAL, TENSOR_FOLDER
-from torchparity.tensors import HostTensor
+from torchparity.storage._shared import SharedTensor
 
 
 class StepWriter:
@@ -36,7 +37,7 @@ class StepWriter:
         self._journal = (folder / JOURNAL).open("wb")
         self._journal.write(encode(self._head()) + b"\n")
 
-    def add(self, record: Record, tensors: Mapping[str, HostTensor], *, flush: bool) -> None:
+    def add(self, record: Record, tensors: Mapping[str, SharedTensor], *, flush: bool) -> None:
         placed = _place(record, {item: self._store(record.item_name(item), tensors[item]) for item in tensors})
         entry = (
             encode_bare(record_to_json(placed, _as_it_is)) if self._format.bare_nan else encode(record_to_json(placed))
@@ -75,12 +76,17 @@ class StepWriter:
         for part in self.folder.glob(".*.part"):
             part.unlink(missing_ok=True)
 
-    def _store(self, name: str, tensor: HostTensor) -> tuple[str, Location | None]:
+    def _store(self, name: str, tensor: SharedTensor) -> tuple[str, Location | None]:
+        if tensor.place is not None:
+            return tensor.place
+        if tensor.values is None:
+            raise InternalError(f"the values of {name} are gone and were never stored.")
         if self._sink is None:
             folder = self.folder / TENSOR_FOLDER
             folder.mkdir(exist_ok=True)
             self._sink = self._format.sink(folder)
-        return self._sink.put(name, tensor)
+        tensor.place, tensor.values = self._sink.put(name, tensor.values), None
+        return tensor.place
 
     def _head(self, missing: Iterable[str] = ()) -> dict[str, object]:
         tensors = self.folder / TENSOR_FOLDER

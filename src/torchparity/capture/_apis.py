@@ -1,0 +1,289 @@
+"""What a function that torch hands to a mode is called, and whether a call of it is recorded.
+
+Everything is recorded unless it is named here: attribute getters, questions about a
+tensor's form, and views, which change no value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch.overrides import resolve_name
+
+Treatment = Literal["record", "pass", "engine"]
+
+_ENGINE = {"torch.Tensor.backward"}
+_QUESTIONS = frozenset(
+    {
+        "dim",
+        "size",
+        "stride",
+        "numel",
+        "nelement",
+        "ndimension",
+        "storage_offset",
+        "data_ptr",
+        "element_size",
+        "itemsize",
+        "nbytes",
+        "is_contiguous",
+        "is_complex",
+        "is_floating_point",
+        "is_signed",
+        "is_pinned",
+        "is_shared",
+        "is_set_to",
+        "is_inference",
+        "is_neg",
+        "is_conj",
+        "is_same_size",
+        "is_coalesced",
+        "get_device",
+        "has_names",
+        "requires_grad_",
+        "retain_grad",
+        "register_hook",
+        "register_post_accumulate_grad_hook",
+        "storage",
+        "untyped_storage",
+        "_typed_storage",
+        "_is_view",
+        "__len__",
+        "__hash__",
+        "__repr__",
+        "__str__",
+        "__format__",
+        "__reduce_ex__",
+        "__setstate__",
+        "__dir__",
+        "__iter__",
+        "__contains__",
+        "sparse_dim",
+        "dense_dim",
+        "result_type",
+        "can_cast",
+        "rename_",
+        "rename",
+        "align_as",
+        "is_distributed",
+        "__array__",
+        "__dlpack__",
+        "__dlpack_device__",
+        "_backward_hooks",
+        "_version",
+        "has_torch_function",
+        "_assert_async",
+    }
+)
+_VIEWS = frozenset(
+    {
+        "view",
+        "view_as",
+        "reshape",
+        "reshape_as",
+        "transpose",
+        "transpose_",
+        "permute",
+        "t",
+        "t_",
+        "squeeze",
+        "squeeze_",
+        "unsqueeze",
+        "unsqueeze_",
+        "expand",
+        "expand_as",
+        "flatten",
+        "unflatten",
+        "ravel",
+        "select",
+        "narrow",
+        "unbind",
+        "split",
+        "split_with_sizes",
+        "chunk",
+        "tensor_split",
+        "hsplit",
+        "vsplit",
+        "dsplit",
+        "swapaxes",
+        "swapaxes_",
+        "swapdims",
+        "swapdims_",
+        "movedim",
+        "moveaxis",
+        "diagonal",
+        "as_strided",
+        "as_strided_",
+        "unfold",
+        "detach",
+        "detach_",
+        "alias",
+        "contiguous",
+        "broadcast_to",
+        "broadcast_tensors",
+        "view_as_real",
+        "view_as_complex",
+        "adjoint",
+        "atleast_1d",
+        "atleast_2d",
+        "atleast_3d",
+        "real",
+        "imag",
+        "T",
+        "mT",
+        "H",
+        "mH",
+        "resolve_conj",
+        "resolve_neg",
+        "conj",
+    }
+)
+_VIEW_ATTRIBUTES = frozenset({"T", "mT", "H", "mH", "real", "imag"})
+_FACTORIES = frozenset(
+    {
+        "empty",
+        "empty_like",
+        "empty_strided",
+        "zeros",
+        "zeros_like",
+        "ones",
+        "ones_like",
+        "full",
+        "full_like",
+        "new_empty",
+        "new_empty_strided",
+        "new_zeros",
+        "new_ones",
+        "new_full",
+        "new_tensor",
+        "tensor",
+    }
+)
+_EXPOSES = frozenset(("torch.Tensor.data.__get__", "torch.Tensor.numpy", "torch.Tensor.untyped_storage"))
+_EXPOSES_BY_NAME = frozenset({"storage", "data_ptr", "__array__", "__dlpack__", "numpy", "_typed_storage"})
+_RNN = frozenset({"lstm", "gru", "rnn_tanh", "rnn_relu", "lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell"})
+# What `risk_level: CORE` keeps: where rounding, reduction order or range usually go wrong.
+_CORE_WORDS = (
+    "matmul",
+    "mm",
+    "bmm",
+    "addmm",
+    "baddbmm",
+    "linear",
+    "bilinear",
+    "conv",
+    "norm",
+    "softmax",
+    "log",
+    "exp",
+    "sqrt",
+    "rsqrt",
+    "pow",
+    "div",
+    "reciprocal",
+    "sum",
+    "mean",
+    "var",
+    "std",
+    "prod",
+    "cumsum",
+    "attention",
+    "loss",
+    "entropy",
+    "einsum",
+    "lstm",
+    "gru",
+    "rnn",
+    "fft",
+    "linalg",
+    "inv",
+    "gelu",
+    "silu",
+    "sigmoid",
+    "tanh",
+    "erf",
+    "embedding",
+    "index",
+    "scatter",
+    "gather",
+    "topk",
+    "sort",
+    "all_reduce",
+    "reduce_scatter",
+    "all_gather",
+    "foreach_norm",
+    "to",
+    "half",
+    "float",
+    "bfloat16",
+)
+
+
+@dataclass(frozen=True)
+class Api:
+    """One function: the name its calls are counted under, and how a call is treated."""
+
+    name: str
+    treatment: Treatment
+    is_factory: bool = False  # its memory may be filled behind our back before it is used
+    exposes_storage: bool = False  # values may change from now on without a new version
+
+
+PASSED_OVER = Api("", "pass")
+
+
+class ApiTable:
+    """Looks functions up once; afterwards a call costs one dictionary access."""
+
+    def __init__(self, *, views: bool, core_only: bool) -> None:
+        self._views, self._core_only = views, core_only
+        self._known: dict[Any, Api] = {}
+
+    def __getitem__(self, function: Callable[..., Any]) -> Api:
+        api = self._known.get(function)
+        if api is None:
+            api = self._known[function] = self._describe(function)
+        return api
+
+    def _describe(self, function: Callable[..., Any]) -> Api:
+        full = _full_name(function)
+        if full in _ENGINE or function is torch.autograd.grad:
+            return Api(full, "engine")
+        attribute = full.endswith((".__get__", ".__set__", ".__delete__"))
+        name = full.removesuffix(".__get__").rpartition(".")[2] if attribute else full.rpartition(".")[2]
+        exposes = full in _EXPOSES or name in _EXPOSES_BY_NAME
+        if attribute and not (self._views and name in _VIEW_ATTRIBUTES and full.endswith("__get__")):
+            return Api("", "pass", exposes_storage=exposes)
+        if name in _QUESTIONS or full.startswith(("profiler.", "prim.")) or (name in _VIEWS and not self._views):
+            return Api("", "pass", exposes_storage=exposes)
+        recorded = _record_name(full.removesuffix(".__get__"))
+        if self._core_only and not any(word in name for word in _CORE_WORDS):
+            return Api("", "pass", exposes_storage=exposes)
+        return Api(recorded, "record", is_factory=name in _FACTORIES, exposes_storage=exposes)
+
+
+def _full_name(function: Any) -> str:
+    name = resolve_name(function)
+    if name is not None:
+        return str(name)
+    module = getattr(function, "__module__", None) or "torch"
+    return f"{module}.{getattr(function, '__name__', type(function).__name__)}"
+
+
+def _record_name(full: str) -> str:
+    """Return `Functional.linear` for torch.nn.functional.linear, and so on by the seeds' prefixes."""
+    prefixes = (("torch.nn.functional.", "Functional."), ("torch.Tensor.", "Tensor."), ("aten.", "Aten."))
+    for start, prefix in prefixes:
+        if full.startswith(start):
+            rest = full.removeprefix(start)
+            return prefix + (rest.partition(".")[0] if prefix == "Aten." else rest)
+    if full.startswith(("npu.", "torch_npu.")):
+        return "NPU." + full.rpartition(".")[2]
+    if full.startswith("torch."):
+        rest = full.removeprefix("torch.").removeprefix("_VF.")
+        return f"VF.{rest}" if rest in _RNN else f"Torch.{rest}"
+    namespace, _, operator = full.partition(".")
+    return f"Ops.{namespace}.{operator.partition('.')[0]}"

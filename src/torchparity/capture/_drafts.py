@@ -1,0 +1,174 @@
+"""Records in the making: nests of what a call saw, turned into `Record`s when the step ends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from torchparity.capture._meter import Meter, SeenTensor
+from torchparity.naming import Direction
+from torchparity.records import GroupLeaf, Nest, Record, describe
+from torchparity.storage import SharedTensor
+
+_DEEPEST = 32
+
+
+class Slot:
+    """The place of a gradient: which tensor of a call it belongs to."""
+
+    __slots__ = ("index",)
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+
+
+class Observer:
+    """Turns arguments into nests of what was seen."""
+
+    def __init__(self, meter: Meter) -> None:
+        self._meter = meter
+
+    def nest(self, value: Any, *, keep: bool = True, depth: int = 0) -> Any:
+        if isinstance(value, torch.Tensor):
+            return self._meter.see(value, keep=keep)
+        if value is None or isinstance(value, (bool, int, float, str)):
+            return describe(value)
+        if isinstance(value, torch.Size) or depth > _DEEPEST:
+            return describe(value)
+        if isinstance(value, (list, tuple)):
+            return [self.nest(entry, keep=keep, depth=depth + 1) for entry in value]
+        if isinstance(value, Mapping):
+            return {_key(key): self.nest(entry, keep=keep, depth=depth + 1) for key, entry in value.items()}
+        if isinstance(value, torch.distributed.ProcessGroup):
+            return _group(value)
+        return describe(value)
+
+
+def _key(key: Any) -> str:
+    """Return a mapping's key as part of an item name, in which a dot separates."""
+    return str(key).replace(".", "_")
+
+
+def _group(group: Any) -> GroupLeaf:
+    ranks = torch.distributed.get_process_group_ranks(group)
+    return GroupLeaf(ranks=tuple(ranks), id=getattr(group, "group_name", None))
+
+
+def differentiable(value: Any, found: list[tuple[int, torch.Tensor]]) -> Any:
+    """Return a nest with a `Slot` for every tensor that requires a gradient, and list those tensors."""
+    if isinstance(value, torch.Tensor):
+        if not value.requires_grad:
+            return None
+        found.append((len(found), value))
+        return Slot(len(found) - 1)
+    if isinstance(value, (list, tuple)) and not isinstance(value, torch.Size):
+        return [differentiable(entry, found) for entry in value]
+    if isinstance(value, Mapping):
+        return {_key(key): differentiable(entry, found) for key, entry in value.items()}
+    return None
+
+
+class Draft:
+    """A record in the making; `values` collects the tensors to store by item name when it is finished."""
+
+    __slots__ = (
+        "direction",
+        "error",
+        "gradients",
+        "in_backward",
+        "input_args",
+        "input_kwargs",
+        "is_recompute",
+        "name",
+        "output",
+        "output_kwargs",
+        "parameters",
+        "seconds",
+        "value",
+    )
+
+    def __init__(self, name: str, direction: Direction) -> None:
+        self.name, self.direction = name, direction
+        self.input_args: list[Any] = []
+        self.input_kwargs: dict[str, Any] = {}
+        self.output: list[Any] = []
+        self.output_kwargs: dict[str, Any] = {}
+        self.parameters: dict[str, Any] | None = None
+        self.gradients: dict[str, Any] = {}
+        self.value: Any = None
+        self.is_recompute = self.in_backward = False
+        self.error: str | None = None
+        self.seconds: float | None = None
+
+    def finish(self) -> tuple[Record, dict[str, SharedTensor]]:
+        """Return the record and the values of its items."""
+        values: dict[str, SharedTensor] = {}
+        record = Record(
+            name=self.name,
+            direction=self.direction,
+            input_args=_leaves("input", self.input_args, values),
+            input_kwargs=_leaves("input", self.input_kwargs, values),
+            output=_leaves("output", self.output, values),
+            output_kwargs=_leaves("output", self.output_kwargs, values),
+            parameters=None if self.parameters is None else _leaves("parameters", self.parameters, values),
+            gradients=_leaves("", self.gradients, values),
+            value=_leaves("", self.value, values),
+            is_recompute=self.is_recompute,
+            in_backward=self.in_backward,
+            error=self.error,
+            seconds=self.seconds,
+        )
+        return record, values
+
+
+def _leaves(name: str, nest: Any, values: dict[str, SharedTensor]) -> Nest:
+    if isinstance(nest, SeenTensor):
+        if nest.measurement is not None and nest.measurement.values is not None:
+            values[name] = nest.measurement.values
+        return nest.leaf()
+    if isinstance(nest, Slot):
+        return None  # no gradient came
+    prefix = f"{name}." if name else ""
+    if isinstance(nest, list):
+        return [_leaves(f"{prefix}{index}", entry, values) for index, entry in enumerate(nest)]
+    if isinstance(nest, dict):
+        return {key: _leaves(f"{prefix}{key}", entry, values) for key, entry in nest.items()}
+    return nest
+
+
+class BackwardDraft:
+    """The backward records of one call: one for each pass over its part of the graph."""
+
+    __slots__ = ("in_kwargs", "inputs", "name", "outputs", "passes")
+
+    def __init__(self, name: str, inputs: Any, in_kwargs: Any, outputs: Any) -> None:
+        self.name = name
+        self.inputs, self.in_kwargs, self.outputs = inputs, in_kwargs, outputs
+        self.passes: dict[int, Draft] = {}
+
+    def fill(self, task: int, side: str, slot: int, seen: SeenTensor) -> Draft | None:
+        """Put a gradient into its place; return the draft if this pass has just begun."""
+        draft, is_new = self.passes.get(task), False
+        if draft is None:
+            again = f"#{len(self.passes) + 1}" if self.passes else ""
+            draft, is_new = Draft(self.name + again, "backward"), True
+            draft.input_args, draft.output, draft.output_kwargs = self.outputs, self.inputs, self.in_kwargs
+            self.passes[task] = draft
+        if side == "output":
+            draft.input_args = _filled(draft.input_args, slot, seen)
+        else:
+            draft.output = _filled(draft.output, slot, seen)
+            draft.output_kwargs = _filled(draft.output_kwargs, slot, seen)
+        return draft if is_new else None
+
+
+def _filled(nest: Any, slot: int, seen: SeenTensor) -> Any:
+    if isinstance(nest, Slot):
+        return seen if nest.index == slot else nest
+    if isinstance(nest, list):
+        return [_filled(entry, slot, seen) for entry in nest]
+    if isinstance(nest, dict):
+        return {key: _filled(entry, slot, seen) for key, entry in nest.items()}
+    return nest

@@ -1,0 +1,206 @@
+"""True gradients of a call's inputs and outputs, with nothing inserted into the graph.
+
+Before a call the gradient edges of its inputs are taken; after it the graph is walked
+from the outputs back to those edges. The nodes passed were made by this call. A hook on
+each node that ends in an input's edge sees that input's gradient; several nodes that lead
+to one input each give a part, and their sum is the gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.autograd.graph import Node
+
+Gradient = torch.Tensor
+Taker = Callable[[int, Gradient], None]
+Edge = tuple[Node, int]
+
+
+class InputEdges:
+    """Where the gradients of a call's inputs will arrive; made before the call, which may change its inputs."""
+
+    __slots__ = ("edges", "leaves", "sequence")
+
+    def __init__(self, inputs: Sequence[tuple[int, torch.Tensor]]) -> None:
+        self.sequence = _next_sequence()
+        self.edges: dict[Edge, list[int]] = {}
+        self.leaves: list[tuple[torch.Tensor, int]] = []
+        for slot, tensor in inputs:
+            node = tensor.grad_fn
+            if node is None:
+                self.leaves.append((tensor, slot))
+            else:
+                self.edges.setdefault((node, tensor.output_nr), []).append(slot)
+
+    def slots_of(self, node: Node, output: int) -> list[int]:
+        """Return the inputs whose gradient flows along this edge."""
+        found = self.edges.get((node, output))
+        if found is not None:
+            return found
+        variable = getattr(node, "variable", None)  # an accumulator belongs to one leaf
+        if variable is None:
+            return []
+        return [slot for leaf, slot in self.leaves if leaf is variable]
+
+
+def _next_sequence() -> int:
+    return int(torch.autograd._get_sequence_nr())  # type: ignore[attr-defined]
+
+
+class Contributions:
+    """Adds up the parts of each input's gradient within one backward pass and hands on the whole."""
+
+    __slots__ = ("_parts", "_take", "_wanted")
+
+    def __init__(self, take: Taker) -> None:
+        self._wanted: dict[int, int] = {}
+        self._parts: dict[tuple[int, int], list[Gradient | None]] = {}
+        self._take = take
+
+    def expect(self, slot: int) -> None:
+        self._wanted[slot] = self._wanted.get(slot, 0) + 1
+
+    def add(self, slot: int, gradient: Gradient | None) -> None:
+        wanted = self._wanted[slot]
+        if wanted == 1:
+            if gradient is not None:
+                self._take(slot, gradient)
+            return
+        key = (slot, torch._C._current_graph_task_id())
+        parts = self._parts.setdefault(key, [])
+        parts.append(gradient if gradient is None else gradient.detach())
+        if len(parts) == wanted:
+            del self._parts[key]
+            known = [part for part in parts if part is not None]
+            if known:
+                total = known[0]
+                for part in known[1:]:
+                    total = total + part
+                self._take(slot, total)
+
+
+def watch(
+    before: InputEdges,
+    outputs: Sequence[tuple[int, torch.Tensor]],
+    *,
+    take_input: Taker,
+    take_output: Taker,
+    guard: Callable[[Callable[[], None]], None],
+) -> bool:
+    """Hook the nodes a call made; return whether there are any.
+
+    `take_output(slot, gradient)` gets what flows in at an output, `take_input` what flows
+    out at an input. `guard` runs each of them: nothing of ours may reach the engine.
+    """
+    contributions = Contributions(take_input)
+    roots: list[Node] = []
+    for slot, tensor in outputs:
+        node = tensor.grad_fn
+        if node is None:
+            _watch_leaf(tensor, slot, before, take_input, take_output, guard)
+            continue
+        aliased = before.slots_of(node, tensor.output_nr)
+        _watch_output(node, tensor.output_nr, slot, aliased, take_input, take_output, guard)
+        if not aliased:
+            roots.append(node)
+    _walk(roots, before, contributions, guard)
+    return bool(outputs)
+
+
+def watch_mutated(
+    before: InputEdges,
+    mutated: torch.Tensor,
+    *,
+    take_input: Taker,
+    guard: Callable[[Callable[[], None]], None],
+) -> None:
+    """Hook the nodes of a call that returns nothing and changes its first argument, such as `x[0] = y`."""
+    if mutated.grad_fn is not None:
+        _walk([mutated.grad_fn], before, Contributions(take_input), guard)
+
+
+def _watch_output(
+    node: Node,
+    output: int,
+    slot: int,
+    aliased: list[int],
+    take_input: Taker,
+    take_output: Taker,
+    guard: Callable[[Callable[[], None]], None],
+) -> None:
+    def arrived(gradients: Sequence[Gradient | None]) -> None:
+        gradient = gradients[output]
+        if gradient is None:
+            return
+        guard(lambda: take_output(slot, gradient))
+        for alias in aliased:  # the call returned its input: the gradient passes unchanged
+            guard(lambda alias=alias: take_input(alias, gradient))  # type: ignore[misc]
+
+    node.register_prehook(arrived)
+
+
+def _watch_leaf(
+    tensor: torch.Tensor,
+    slot: int,
+    before: InputEdges,
+    take_input: Taker,
+    take_output: Taker,
+    guard: Callable[[Callable[[], None]], None],
+) -> None:
+    """A call that returned a leaf as it was: the gradient of output and input is the leaf's."""
+    aliased = [known for leaf, known in before.leaves if leaf is tensor]
+
+    def arrived(gradient: Gradient) -> None:
+        guard(lambda: take_output(slot, gradient))
+        for alias in aliased:
+            guard(lambda alias=alias: take_input(alias, gradient))  # type: ignore[misc]
+
+    tensor.register_hook(arrived)  # type: ignore[no-untyped-call]
+
+
+def _walk(
+    roots: Sequence[Node],
+    before: InputEdges,
+    contributions: Contributions,
+    guard: Callable[[Callable[[], None]], None],
+) -> None:
+    """Visit the nodes made since `before`, and hook those that end in an input's edge."""
+    waiting, seen = list(roots), set(roots)
+    while waiting:
+        node = waiting.pop()
+        found: list[tuple[int, int]] = []
+        for place, (following, output) in enumerate(node.next_functions):
+            if following is None:
+                continue
+            slots = before.slots_of(following, output)
+            for slot in slots:
+                contributions.expect(slot)
+                found.append((place, slot))
+            # What is older than the call was not made by it: a tensor it closed over.
+            if not slots and following not in seen and before.sequence <= following._sequence_nr() < _ACCUMULATOR:
+                seen.add(following)
+                waiting.append(following)
+        if found:
+            _watch_node(node, found, contributions, guard)
+
+
+_ACCUMULATOR = 2**64 - 1  # the sequence number of nodes that accumulate into leaves
+
+
+def _watch_node(
+    node: Node,
+    found: Sequence[tuple[int, int]],
+    contributions: Contributions,
+    guard: Callable[[Callable[[], None]], None],
+) -> None:
+    def passed(inputs: Sequence[Gradient | None], outputs: Any) -> None:
+        def take() -> None:
+            for place, slot in found:
+                contributions.add(slot, inputs[place])
+
+        guard(take)
+
+    node.register_hook(passed)

@@ -1,0 +1,165 @@
+"""Measures each tensor once: statistics, checksum or a copy, by what the task keeps.
+
+The same tensor at the same version is not looked at twice. A tensor is known by its
+object; a new object over known memory by storage, offset, shape and stride. A weak
+reference pins the storage's identity, so memory that was freed and used again is not
+mistaken for what was there before.
+"""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.multiprocessing.reductions import StorageWeakRef
+
+from torchparity.kernels.cpu import CpuKernel
+from torchparity.records import Statistics, TensorLeaf
+from torchparity.storage import SharedTensor
+from torchparity.storage._torch import from_torch
+from torchparity.tensors import DTYPES, HostTensor
+
+_LOW = (torch.float16, torch.bfloat16)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What a task keeps of every tensor."""
+
+    statistics: bool = True
+    checksum: bool = False
+    values: bool = False
+
+
+class Measurement:
+    """What is known of one tensor at one version."""
+
+    __slots__ = ("checksum", "statistics", "values")
+
+    def __init__(self, statistics: Statistics | None, checksum: str | None, values: SharedTensor | None) -> None:
+        self.statistics, self.checksum, self.values = statistics, checksum, values
+
+
+class SeenTensor:
+    """A tensor as a call saw it."""
+
+    __slots__ = ("dtype", "layout", "measurement", "requires_grad", "shape")
+
+    def __init__(self, tensor: torch.Tensor, measurement: Measurement | None) -> None:
+        self.dtype, self.shape = str(tensor.dtype), tuple(tensor.shape)
+        self.requires_grad = tensor.requires_grad
+        self.layout = None if tensor.layout == torch.strided and not tensor.is_meta else _form(tensor)
+        self.measurement = measurement
+
+    def leaf(self) -> TensorLeaf:
+        known = self.measurement
+        return TensorLeaf(
+            dtype=self.dtype,
+            shape=self.shape,
+            statistics=known.statistics if known else None,
+            checksum=known.checksum if known else None,
+            requires_grad=self.requires_grad,
+            layout=self.layout,
+        )
+
+
+def _form(tensor: torch.Tensor) -> str:
+    return "meta" if tensor.is_meta else str(tensor.layout).removeprefix("torch.")
+
+
+class Meter:
+    """Looks at tensors for one recording; `forget` at the end of each step."""
+
+    def __init__(self, kept: Kept, *, exact: bool) -> None:
+        self._kept = kept
+        self._kernel = CpuKernel(exact=exact)
+        self._by_object: dict[int, tuple[weakref.ref[torch.Tensor], int, Measurement]] = {}
+        self._by_memory: dict[tuple[Any, ...], Measurement] = {}
+        self._storages: dict[int, StorageWeakRef] = {}
+        self._distrusted: set[int] = set()
+
+    def see(self, tensor: torch.Tensor, *, keep: bool = True) -> SeenTensor:
+        """Return what is known of a tensor, measuring it if need be; without `keep` it is not remembered."""
+        tensor = getattr(tensor, "_local_tensor", tensor)  # a sharded tensor: what this rank has of it
+        if not _is_measurable(tensor):
+            return SeenTensor(tensor, None)
+        version = None if tensor.is_inference() else tensor._version
+        known = self._by_object.get(id(tensor))
+        if known is not None and known[0]() is tensor and known[1] == version:
+            return SeenTensor(tensor, known[2])
+        if version is None or not keep:
+            return SeenTensor(tensor, self._measure(tensor))
+        storage = tensor.untyped_storage()._cdata
+        if storage in self._distrusted:
+            return SeenTensor(tensor, self._measure(tensor))
+        key = (storage, version, tensor.storage_offset(), tensor.dtype, _geometry(tensor))
+        measurement = self._by_memory.get(key)
+        if measurement is None:
+            measurement = self._by_memory[key] = self._measure(tensor)
+            self._pin(tensor, storage)
+        self._by_object[id(tensor)] = (weakref.ref(tensor), version, measurement)
+        return SeenTensor(tensor, measurement)
+
+    def distrust(self, tensor: torch.Tensor) -> None:
+        """Somebody got at the memory itself: it may change from now on without a new version."""
+        if _is_measurable(tensor):
+            storage = tensor.untyped_storage()._cdata
+            self._pin(tensor, storage)
+            self._distrusted.add(storage)
+            self._by_object.clear()
+
+    def forget(self) -> None:
+        self._by_object.clear()
+        self._by_memory.clear()
+        self._distrusted.clear()
+        self._storages.clear()
+
+    def _pin(self, tensor: torch.Tensor, storage: int) -> None:
+        if storage not in self._storages:
+            self._storages[storage] = StorageWeakRef(tensor.untyped_storage())  # type: ignore[no-untyped-call]
+
+    def _measure(self, tensor: torch.Tensor) -> Measurement:
+        host: HostTensor | None = None
+        if self._kept.values:
+            host = from_torch(tensor.detach().clone(memory_format=torch.contiguous_format))
+        elif self._kept.checksum:
+            host = from_torch(tensor)
+        statistics = self._kernel.statistics(host if host and host.dtype not in _NARROW else _widened(tensor))
+        checksum = self._kernel.checksum(host) if self._kept.checksum and host is not None else None
+        return Measurement(statistics, checksum, SharedTensor(host) if self._kept.values and host is not None else None)
+
+
+_NARROW = frozenset({"torch.float16", "torch.bfloat16"})
+
+
+def _widened(tensor: torch.Tensor) -> HostTensor:
+    """Return the values for statistics: without a copy where NumPy has the dtype, widened by torch where not."""
+    plain = tensor.detach()
+    if plain.device.type != "cpu":
+        plain = plain.cpu()
+    if plain.dtype in _LOW:
+        plain = plain.float()
+    if str(plain.dtype) in _NATIVE and not plain.is_conj() and not plain.is_neg():
+        return HostTensor(str(plain.dtype), plain.numpy())
+    return from_torch(plain)
+
+
+_NATIVE = frozenset(name for name, kind in DTYPES.items() if kind.isbuiltin == 1 and kind.kind in "biufc")
+
+
+def _is_measurable(tensor: torch.Tensor) -> bool:
+    return (
+        tensor.layout == torch.strided
+        and not tensor.is_meta
+        and not tensor.is_quantized
+        and not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+        and type(tensor).__name__ != "FakeTensor"
+        and str(tensor.dtype) in DTYPES
+    )
+
+
+def _geometry(tensor: torch.Tensor) -> Any:
+    """Return what makes two views of one storage the same numbers: contiguous ones differ by count alone."""
+    return tensor.numel() if tensor.is_contiguous() else (tuple(tensor.shape), tensor.stride())

@@ -1,0 +1,27 @@
+"""A tensor that several items hold: handed over once, stored once, let go as soon as it is."""
+
+from __future__ import annotations
+
+from torchparity.records import Location
+from torchparity.tensors import HostTensor
+
+
+class SharedTensor:
+    """The values of one tensor for any number of items of one step.
+
+    The writer stores them for the first item that comes along and remembers where; from
+    then on the values themselves are gone from memory.
+    """
+
+    __slots__ = ("dtype", "is_counted", "nbytes", "place", "shape", "values")
+
+    def __init__(self, values: HostTensor) -> None:
+        self.values: HostTensor | None = values
+        self.dtype, self.shape, self.nbytes = values.dtype, values.shape, values.nbytes
+        self.place: tuple[str, Location | None] | None = None
+        self.is_counted = False
+
+    def queue_bytes(self) -> int:
+        """Return what this adds to a queue: its size the first time, nothing later."""
+        counted, self.is_counted = self.is_counted, True
+        return 0 if counted else self.nbytes
