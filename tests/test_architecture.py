@@ -20,12 +20,16 @@ ALLOWED = {
     "config": {"errors"},
     "kernels": {"records", "tensors"},
     "storage": {"", "config", "errors", "naming", "plugins", "records", "tensors"},
+    "capture": {"config", "errors", "kernels", "naming", "records", "storage", "tensors"},
     "report": {"naming", "records"},
     "cli": {"", "errors", "kernels", "naming", "records", "report", "storage", "config"},
     "__main__": {"cli"},
-    "__init__": {"errors", "records", "storage", "tensors"},
+    "__init__": {"capture", "errors", "records", "storage", "tensors"},
 }
-TORCH_USERS = {"storage/_torch.py"}
+WITHOUT_TORCH = ("_selection", "_debugger")
+TORCH_USERS = {"storage/_torch.py"} | {
+    f"capture/{file.name}" for file in (SOURCE / "capture").glob("_[a-z]*.py") if file.stem not in WITHOUT_TORCH
+}
 FILES = sorted(SOURCE.rglob("*.py"))
 
 

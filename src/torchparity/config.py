@@ -114,7 +114,7 @@ Settings = TypeVar("Settings", bound=msgspec.Struct)
 
 def load_capture_config(path: str | Path) -> CaptureConfig:
     """Read config.json; raise `ConfigError` in one sentence for anything it cannot mean."""
-    return capture_config(_read(Path(path)), source=str(path))
+    return capture_config(read_settings(Path(path)), source=str(path))
 
 
 def capture_config(values: Mapping[str, Any], *, source: str = "config") -> CaptureConfig:
@@ -131,10 +131,11 @@ def capture_config(values: Mapping[str, Any], *, source: str = "config") -> Capt
 
 def load_compare_config(path: str | Path) -> CompareConfig:
     """Read compare.json; raise `ConfigError` in one sentence for anything it cannot mean."""
-    return _struct(CompareConfig, _read(Path(path)), str(path), "")
+    return _struct(CompareConfig, read_settings(Path(path)), str(path), "")
 
 
-def _read(path: Path) -> dict[str, Any]:
+def read_settings(path: Path) -> dict[str, Any]:
+    """Return a settings file's fields as they are; raise `ConfigError` if it is no JSON object."""
     try:
         content = msgspec.json.decode(path.read_bytes())
     except OSError as error:

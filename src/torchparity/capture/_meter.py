@@ -31,6 +31,7 @@ class Kept:
     statistics: bool = True
     checksum: bool = False
     values: bool = False
+    by_shape: bool = False  # the format stores a tensor with its shape, so a reshaped view is another tensor
 
 
 class Measurement:
@@ -94,7 +95,7 @@ class Meter:
         storage = tensor.untyped_storage()._cdata
         if storage in self._distrusted:
             return SeenTensor(tensor, self._measure(tensor))
-        key = (storage, version, tensor.storage_offset(), tensor.dtype, _geometry(tensor))
+        key = (storage, version, tensor.storage_offset(), tensor.dtype, self._geometry(tensor))
         measurement = self._by_memory.get(key)
         if measurement is None:
             measurement = self._by_memory[key] = self._measure(tensor)
@@ -115,6 +116,12 @@ class Meter:
         self._by_memory.clear()
         self._distrusted.clear()
         self._storages.clear()
+
+    def _geometry(self, tensor: torch.Tensor) -> Any:
+        """Return what makes two views of one storage the same numbers: contiguous ones differ by count alone."""
+        if tensor.is_contiguous() and not self._kept.by_shape:
+            return tensor.numel()
+        return tuple(tensor.shape), tensor.stride()
 
     def _pin(self, tensor: torch.Tensor, storage: int) -> None:
         if storage not in self._storages:
@@ -158,8 +165,3 @@ def _is_measurable(tensor: torch.Tensor) -> bool:
         and type(tensor).__name__ != "FakeTensor"
         and str(tensor.dtype) in DTYPES
     )
-
-
-def _geometry(tensor: torch.Tensor) -> Any:
-    """Return what makes two views of one storage the same numbers: contiguous ones differ by count alone."""
-    return tensor.numel() if tensor.is_contiguous() else (tuple(tensor.shape), tensor.stride())

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
-from numba import njit
+from numba import njit, prange
 from numba.extending import intrinsic
 
 SUM, SQUARES, MAX, MIN, ZEROS, NANS, INFS, NEGATIVE_INFS = range(8)
@@ -131,13 +131,33 @@ def add_integers(numbers: Any, start: int, stop: int, row: Row, extremes: Any) -
     extremes[0], extremes[1] = largest, smallest
 
 
+@njit(nogil=True, cache=True, parallel=True)
+def add_floats_on_all_cores(numbers: Any, rows: Any) -> None:
+    """Add one part of the floats to each row, all at once."""
+    parts = rows.shape[0]
+    for part in prange(parts):
+        add_floats(numbers, numbers.size * part // parts, numbers.size * (part + 1) // parts, rows[part])
+
+
+@njit(nogil=True, cache=True, parallel=True)
+def add_floats_exactly_on_all_cores(numbers: Any, rows: Any) -> None:
+    """The same with every sum in float64."""
+    parts = rows.shape[0]
+    for part in prange(parts):
+        add_floats_exactly(numbers, numbers.size * part // parts, numbers.size * (part + 1) // parts, rows[part])
+
+
 def empty_row() -> Row:
     row = np.zeros(ROW)
     row[MAX], row[MIN] = -np.inf, np.inf
     return row
 
 
-def combine(rows: list[Row]) -> Row:
-    total = np.sum(rows, axis=0)
-    total[MAX], total[MIN] = max(row[MAX] for row in rows), min(row[MIN] for row in rows)
+def empty_rows(parts: int) -> npt.NDArray[np.float64]:
+    return np.tile(empty_row(), (parts, 1))
+
+
+def combine(rows: npt.NDArray[np.float64]) -> Row:
+    total = rows.sum(axis=0)
+    total[MAX], total[MIN] = rows[:, MAX].max(), rows[:, MIN].min()
     return np.asarray(total)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import numba
 import numpy as np
 import numpy.typing as npt
 from isal import isal_zlib
@@ -17,10 +15,9 @@ from torchparity.kernels._statistics import statistics_of
 from torchparity.records import Statistics
 from torchparity.tensors import HostTensor
 
-_SHARED_FROM = 1 << 18  # elements from which a second core is worth waking
+_SHARED_FROM = 1 << 16  # elements from which a second core is worth waking
 _SAFE_SQUARE = 1e140
 Array = npt.NDArray[Any]
-Pass = Callable[[Array, int, int, _blocks.Row], None]
 
 
 class CpuKernel:
@@ -28,8 +25,7 @@ class CpuKernel:
 
     def __init__(self, *, exact: bool = False) -> None:
         self._exact = exact
-        self._others = os.cpu_count() or 1
-        self._pool: ThreadPoolExecutor | None = None
+        self._cores = numba.get_num_threads()
 
     def statistics(self, tensor: HostTensor) -> Statistics:
         kind = tensor.array.dtype
@@ -67,21 +63,13 @@ class CpuKernel:
         )
 
     def _row(self, flat: Array) -> _blocks.Row:
-        work: Pass = _blocks.add_floats_exactly if self._exact or flat.dtype == np.float64 else _blocks.add_floats
-        if flat.size < _SHARED_FROM or self._others == 1:
+        exact = self._exact or flat.dtype == np.float64
+        if flat.size < _SHARED_FROM or self._cores == 1:
             row = _blocks.empty_row()
-            work(flat, 0, flat.size, row)
+            (_blocks.add_floats_exactly if exact else _blocks.add_floats)(flat, 0, flat.size, row)
             return row
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(self._others - 1, thread_name_prefix="torchparity-kernel")
-        rows = [_blocks.empty_row() for _ in range(self._others)]
-        cuts = [flat.size * part // self._others for part in range(self._others + 1)]
-        rest = [
-            self._pool.submit(work, flat, cuts[part], cuts[part + 1], rows[part]) for part in range(1, self._others)
-        ]
-        work(flat, cuts[0], cuts[1], rows[0])
-        for part in rest:
-            part.result()
+        rows = _blocks.empty_rows(self._cores)
+        (_blocks.add_floats_exactly_on_all_cores if exact else _blocks.add_floats_on_all_cores)(flat, rows)
         return _blocks.combine(rows)
 
 

@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from types import TracebackType
 from typing import get_args
@@ -236,7 +237,11 @@ def _checked(record: Record, tensors: Mapping[str, HostTensor | SharedTensor]) -
             )
         if not isinstance(leaf, TensorLeaf):
             raise ConfigError(f"record {record.name} has no tensor {name!r}.{nearest(name, leaves)}")
-        if (leaf.dtype, leaf.shape) != (tensor.dtype, tensor.shape):
+        # The same values may be shared by views of other shapes.
+        same_shape = leaf.shape == tensor.shape or (
+            isinstance(tensor, SharedTensor) and leaf.numel == prod(tensor.shape)
+        )
+        if leaf.dtype != tensor.dtype or not same_shape:
             raise ConfigError(
                 f"{record.name}.{name} is recorded as {leaf.dtype} {list(leaf.shape)} "
                 f"but its values are {tensor.dtype} {list(tensor.shape)}."

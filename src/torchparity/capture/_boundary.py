@@ -1,0 +1,38 @@
+"""The one place where every exception is caught: nothing of ours may reach the user's training."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+_log = logging.getLogger("torchparity")
+
+
+class Boundary:
+    """Runs recording code; counts what fails, logs each kind once, and lets the training go on."""
+
+    def __init__(self) -> None:
+        self.failures: Counter[str] = Counter()
+
+    def run(self, what: str, work: Callable[[], Any]) -> Any:
+        """Return what `work` returns, or None where it failed. Torch functions inside are not recorded."""
+        try:
+            with torch._C.DisableTorchFunction():
+                return work()
+        except Exception as error:  # noqa: BLE001 - the boundary: a recorder's fault must not stop a training
+            self.note(what, error)
+            return None
+
+    def note(self, what: str, error: Exception) -> None:
+        kind = f"{what}: {type(error).__name__}: {str(error)[:200]}"
+        self.failures[kind] += 1
+        if self.failures[kind] == 1:
+            _log.warning("torchparity could not record %s; training goes on, and so does recording", kind)
+
+    def sentences(self) -> list[str]:
+        """Return one sentence per kind of failure, for the end of the run and its readers."""
+        return [f"{number} times not recorded: {kind}" for kind, number in self.failures.items()]

@@ -1,0 +1,197 @@
+"""One step in the making: numbers calls, keeps what they saw, and hands the records on when the step ends."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any
+
+import torch
+
+from torchparity.capture import _gradients
+from torchparity.capture._apis import Api
+from torchparity.capture._boundary import Boundary
+from torchparity.capture._drafts import BackwardDraft, Draft, Observer, differentiable
+from torchparity.capture._meter import Meter
+from torchparity.capture._selection import Role, Selection
+from torchparity.capture._stacks import StackBook
+from torchparity.records import Record, StackGroup
+from torchparity.storage import SharedTensor
+
+
+@dataclass
+class Call:
+    """A call under way: its draft, and where the gradients of its inputs will arrive."""
+
+    draft: Draft
+    edges: _gradients.InputEdges | None = None
+    slots: Any = None
+    kwarg_slots: Any = None
+    began: float = 0.0
+    parent: str | None = None
+    mutated: torch.Tensor | None = None
+    wants_backward: bool = True
+
+
+@dataclass
+class FinishedStep:
+    """What a step recorded, ready to be written."""
+
+    records: list[tuple[Record, dict[str, SharedTensor]]]
+    stacks: list[StackGroup]
+    construct: dict[str, str | None]
+
+
+@dataclass
+class Recorder:
+    """Collects drafts between two ends of a step; used from the training thread and from autograd's."""
+
+    meter: Meter
+    selection: Selection
+    boundary: Boundary
+    stacks: StackBook | None
+    parents: list[str] = field(default_factory=list)
+    is_recording: bool = False
+
+    def __post_init__(self) -> None:
+        self.observer = Observer(self.meter)
+        self._numbers: dict[str, int] = {}
+        self._drafts: list[Draft] = []
+        self._construct: dict[str, str | None] = {}
+        self._lock = threading.RLock()
+        self._generation = 0
+
+    def begin(self, api: Api, args: Sequence[Any], kwargs: dict[str, Any], frame: FrameType) -> Call | None:
+        """Number an API call and look at its inputs, which it may overwrite."""
+        # A recomputed forward runs inside backward with gradients on; it has numbers of its own, so that
+        # the other calls keep theirs whether or not activations are recomputed.
+        in_backward, recomputed = _in_backward(), _in_backward() and torch.is_grad_enabled()
+        counted = f"{api.name}#recompute" if recomputed else api.name
+        number = self._numbers.get(counted, 0)
+        self._numbers[counted] = number + 1
+        name = f"{api.name}.{number}.forward{'#recompute' if recomputed else ''}"
+        parent = self.parents[-1] if self.parents else None
+        if not self.selection.takes_call(name, self.parents):
+            return None
+        call = self.open(Draft(name, "forward"), args, kwargs, parent)
+        call.draft.is_recompute, call.draft.in_backward = recomputed, in_backward and not recomputed
+        if self.stacks is not None:
+            self.stacks.note(name, frame)
+        return call
+
+    def open(self, draft: Draft, args: Sequence[Any], kwargs: dict[str, Any], parent: str | None) -> Call:
+        """Look at the inputs of a call of an API or a module."""
+        if self.selection.takes(draft.name, "forward", "input"):
+            draft.input_args = self.observer.nest(list(args))
+            draft.input_kwargs = self.observer.nest(kwargs)
+        call = Call(draft, parent=parent)
+        if torch.is_grad_enabled():
+            found: list[tuple[int, torch.Tensor]] = []
+            call.slots, call.kwarg_slots = differentiable(list(args), found), differentiable(kwargs, found)
+            if found:
+                call.edges = _gradients.InputEdges(found)
+        if args and isinstance(args[0], torch.Tensor):
+            call.mutated = args[0]
+        call.began = time.perf_counter()
+        return call
+
+    def end(self, call: Call, output: Any, *, keep: bool = True) -> None:
+        """Look at the outputs of a call and watch for its gradients."""
+        draft = call.draft
+        draft.seconds = time.perf_counter() - call.began
+        outputs = list(output) if isinstance(output, (tuple, list)) and not isinstance(output, torch.Size) else [output]
+        if self.selection.takes(draft.name, "forward", "output"):
+            draft.output = self.observer.nest(outputs, keep=keep)
+        self.add(draft, call.parent)
+        self._watch(call, outputs)
+
+    def failed(self, call: Call, error: BaseException) -> None:
+        """Record a call that raised; recomputation ends early by raising, which is no failure."""
+        if type(error).__name__ == "_StopRecomputationError":
+            return
+        call.draft.seconds = time.perf_counter() - call.began
+        call.draft.error = f"{type(error).__name__}: {str(error)[:500]}"
+        self.add(call.draft, call.parent)
+
+    def add(self, draft: Draft, parent: str | None) -> None:
+        with self._lock:
+            self._drafts.append(draft)
+            self._construct[draft.name] = parent
+
+    def take_step(self) -> FinishedStep:
+        """Return what was recorded since the last time and begin anew."""
+        with self._lock:
+            drafts, self._drafts = self._drafts, []
+            construct, self._construct = self._construct, {}
+            self._numbers.clear()
+            self._generation += 1
+            records = [draft.finish() for draft in drafts if draft.name in construct]
+            stacks = self.stacks.groups() if self.stacks is not None else []
+            if self.stacks is not None:
+                self.stacks.forget()
+            self.meter.forget()
+            return FinishedStep(records, stacks, construct)
+
+    def _watch(self, call: Call, outputs: list[Any]) -> None:
+        if call.edges is None or not self.selection.takes_direction("backward"):
+            return
+        found: list[tuple[int, torch.Tensor]] = []
+        slots = differentiable(outputs, found)
+        name = call.draft.name.replace(".forward", ".backward")
+        if not self.selection.takes_backward(name, call.draft.name):
+            return
+        draft = BackwardDraft(name, call.slots, call.kwarg_slots, slots)
+        taker = _Taker(self, draft, _backward_parent(call.parent))
+        if found:
+            _gradients.watch(
+                call.edges, found, take_input=taker.take_input, take_output=taker.take_output, guard=taker.guard
+            )
+        elif call.mutated is not None and call.mutated.requires_grad:
+            _gradients.watch_mutated(call.edges, call.mutated, take_input=taker.take_input, guard=taker.guard)
+
+    @property
+    def generation(self) -> int:
+        """Counts steps: what a graph of an earlier step still says comes too late."""
+        return self._generation
+
+    def gradient(self, draft: BackwardDraft, side: str, slot: int, gradient: torch.Tensor, parent: str | None) -> None:
+        """Take a gradient that autograd has just computed."""
+        with self._lock:
+            role: Role = "input" if side == "output" else "output"
+            if not self.selection.takes(draft.name, "backward", role):
+                return
+            seen = self.meter.see(gradient)
+            begun = draft.fill(torch._C._current_graph_task_id(), side, slot, seen)
+            if begun is not None:
+                self.add(begun, parent)
+
+
+class _Taker:
+    """Takes the gradients of one call, as long as its step lasts."""
+
+    __slots__ = ("_draft", "_generation", "_parent", "_recorder")
+
+    def __init__(self, recorder: Recorder, draft: BackwardDraft, parent: str | None) -> None:
+        self._recorder, self._draft, self._parent = recorder, draft, parent
+        self._generation = recorder.generation
+
+    def take_input(self, slot: int, gradient: torch.Tensor) -> None:
+        self._recorder.gradient(self._draft, "input", slot, gradient, self._parent)
+
+    def take_output(self, slot: int, gradient: torch.Tensor) -> None:
+        self._recorder.gradient(self._draft, "output", slot, gradient, self._parent)
+
+    def guard(self, work: Callable[[], None]) -> None:
+        if self._generation == self._recorder.generation:
+            self._recorder.boundary.run(self._draft.name, work)
+
+
+def _backward_parent(parent: str | None) -> str | None:
+    return parent.replace(".forward.", ".backward.") if parent else None
+
+
+def _in_backward() -> bool:
+    return int(torch._C._current_graph_task_id()) != -1

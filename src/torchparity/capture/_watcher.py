@@ -1,0 +1,67 @@
+"""Sees every API call through torch's own function mode; nothing is patched."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from torchparity.capture._apis import Api, ApiTable
+from torchparity.capture._recorder import Call, Recorder
+
+
+class ApiWatcher(TorchFunctionMode):
+    """Hands each API call to the recorder; never changes a value, a stride or the random state.
+
+    Inside a call the mode is off, so only the outermost API is seen.
+    """
+
+    def __init__(self, recorder: Recorder, apis: ApiTable) -> None:
+        super().__init__()
+        self._recorder, self._apis = recorder, apis
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        api = self._apis[func]
+        if api.treatment == "pass":
+            if api.exposes_storage and args and isinstance(args[0], torch.Tensor):
+                tensor = args[0]
+                self._recorder.boundary.run(api.name, lambda: self._recorder.meter.distrust(tensor))
+            return func(*args, **kwargs)
+        if api.treatment == "engine":
+            return self._through_the_engine(func, args, kwargs)
+        return self._recorded(api, func, args, kwargs)
+
+    def _recorded(self, api: Api, func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        recorder = self._recorder
+        frame = sys._getframe(2)
+        call: Call | None = recorder.boundary.run(api.name, lambda: recorder.begin(api, args, kwargs, frame))
+        if call is None:
+            return func(*args, **kwargs)
+        try:
+            output = func(*args, **kwargs)
+        except BaseException as error:
+            raised = error
+            recorder.boundary.run(api.name, lambda: recorder.failed(call, raised))
+            raise
+        recorder.boundary.run(api.name, lambda: recorder.end(call, output, keep=not api.is_factory))
+        return output
+
+    def _through_the_engine(self, func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """Run backward with the mode on, or what a custom backward and a recomputation call would go unseen."""
+        run = torch.autograd._engine_run_backward  # type: ignore[attr-defined]
+
+        def watched(*engine_args: Any, **engine_kwargs: Any) -> Any:
+            with self:
+                return run(*engine_args, **engine_kwargs)
+
+        torch.autograd._engine_run_backward = watched  # type: ignore[attr-defined]
+        try:
+            return func(*args, **kwargs)
+        finally:
+            torch.autograd._engine_run_backward = run  # type: ignore[attr-defined]
