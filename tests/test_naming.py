@@ -45,6 +45,14 @@ numbers = st.integers(0, 10**9)
             RecordName("Module", "fc", 4, "parameters_grad", "Linear"),
             id="gradients-of-msprobe-26",
         ),
+        pytest.param(
+            "Functional.relu.0.backward#2", RecordName("Functional", "relu", 0, "backward", mark="2"), id="second-pass"
+        ),
+        pytest.param(
+            "Module.fc.Linear.forward.1#recompute",
+            RecordName("Module", "fc", 1, "forward", "Linear", mark="recompute"),
+            id="recomputed",
+        ),
         pytest.param("x.y.3.debug", RecordName("", "x.y", 3, "debug"), id="single-point"),
     ],
 )
@@ -90,6 +98,7 @@ def test_module_names_survive_a_round_trip(path, module_class, call, direction):
         ("Module.fc.Linear.parameters_grad.weight", "Module.fc.Linear.parameters_grad", "weight"),
         ("Module.fc.Linear.parameters_grad.1.weight", "Module.fc.Linear.parameters_grad.1", "weight"),
         ("Module.pl.ParameterList.parameters_grad.0.0", "Module.pl.ParameterList.parameters_grad.0", "0"),
+        ("Functional.relu.0.forward#recompute.input.0", "Functional.relu.0.forward#recompute", "input.0"),
         ("x.0.debug.k.1", "x.0.debug", "k.1"),
         ("x.0.debug", "x.0.debug", ""),
     ],

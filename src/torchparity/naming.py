@@ -5,6 +5,8 @@ Module.layer1.0.Conv2d.forward.0           a module: path, class, direction, cal
 Module.fc.Linear.parameters_grad[.0]       gradients of a module's parameters
 hidden.0.debug                             a single point saved by the user
 Functional_conv2d_1_forward                ptdbg's spelling of an API
+    Functional.conv2d.1.backward#2             the second backward through that call
+    Functional.conv2d.0.forward#recompute      a forward done again for activation checkpointing
 <record>.input.0.key                       an item: role, then the path inside the argument
 <ptdbg record>_input.0                     ptdbg's spelling of an item
 """
@@ -13,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from torchparity.errors import RecordNameError
@@ -35,6 +37,7 @@ _GRADIENT_ITEM = re.compile(
 )
 _DEBUG_ITEM = re.compile(r"(?P<record>.+\.\d+\.debug)(?:\.(?P<item>.+))?", re.ASCII)
 
+_MARKED = re.compile(r"(?P<name>[^#]+)#(?P<mark>\d{1,9}|recompute)", re.ASCII)
 _LONGEST_NAME = 4096  # matching takes quadratic time in the worst case
 
 
@@ -44,7 +47,9 @@ class RecordName:
 
     For a module `operator` is its path inside the model ("" for the model itself)
     and `module_class` its class. `call` is None only where the tool wrote no number
-    (parameters_grad of msprobe 8).
+    (parameters_grad of msprobe 8). `mark` tells records apart that would share a name:
+    "2" is the second backward through the same call, "recompute" a forward done again for
+    activation checkpointing.
     """
 
     api_type: str
@@ -52,8 +57,12 @@ class RecordName:
     call: int | None
     direction: Direction
     module_class: str | None = None
+    mark: str | None = None
 
     def __str__(self) -> str:
+        return self._plain() + (f"#{self.mark}" if self.mark else "")
+
+    def _plain(self) -> str:
         if self.direction == "debug":
             return f"{self.operator}.{self.call}.debug"
         if self.module_class is None:
@@ -78,13 +87,15 @@ class RecordName:
         """The same record with its operator's canonical name."""
         if self.module_class is not None or self.direction == "debug":
             return self
-        return RecordName(self.api_type, canonical_operator(self.operator), self.call, self.direction)
+        return replace(self, operator=canonical_operator(self.operator))
 
 
 def parse_record(text: str) -> RecordName:
     """Return the parts of a record name in either spelling; raise `RecordNameError` if it is neither."""
     if len(text) > _LONGEST_NAME:
         raise RecordNameError(f"a name of {len(text)} characters is too long; it begins {text[:60]!r}.")
+    if found := _MARKED.fullmatch(text):
+        return replace(parse_record(found["name"]), mark=found["mark"])
     if text.startswith("Module.") and (found := _MODULE.fullmatch(text)):
         call = found["call"] or found["event"]
         direction: Any = found["direction"] or found["grad"]

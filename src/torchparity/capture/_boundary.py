@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import _disable_current_modes
 
 _log = logging.getLogger("torchparity")
 
@@ -17,12 +19,18 @@ class Boundary:
 
     def __init__(self) -> None:
         self.failures: Counter[str] = Counter()
+        self._process = os.getpid()
 
     def run(self, what: str, work: Callable[[], Any]) -> Any:
         """Return what `work` returns, or None where it failed. Torch functions inside are not recorded."""
+        if os.getpid() != self._process:
+            return None  # a forked worker of a DataLoader inherits the watchers, and must not write
         try:
             with torch._C.DisableTorchFunction():
-                return work()
+                if torch._C._len_torch_dispatch_stack() == 0:
+                    return work()
+                with _disable_current_modes():  # a user's own mode must not see what we compute
+                    return work()
         except Exception as error:  # noqa: BLE001 - the boundary: a recorder's fault must not stop a training
             self.note(what, error)
             return None

@@ -91,8 +91,8 @@ class Recorder:
         if torch.is_grad_enabled():
             found: list[tuple[int, torch.Tensor]] = []
             call.slots, call.kwarg_slots = differentiable(list(args), found), differentiable(kwargs, found)
-            if found:
-                call.edges = _gradients.InputEdges(found)
+            # Without an input that requires a gradient too: a module's parameters may give its output one.
+            call.edges = _gradients.InputEdges(found)
         if args and isinstance(args[0], torch.Tensor):
             call.mutated = args[0]
         call.began = time.perf_counter()

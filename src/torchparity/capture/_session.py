@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import atexit
 import logging
+import threading
+import weakref
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -135,7 +136,6 @@ class Session:
         self._is_over = True
         if self._writer is not None:
             self._end_writing(self._writer)
-        atexit.unregister(self.close)
 
     def save(self, variable: Any, name: str, save_backward: bool = True) -> None:
         """Record one value by hand, and its gradient."""
@@ -172,7 +172,7 @@ class Session:
             tensor_format=self._config.tensor.tensor_format if self._config.task == "tensor" else "safetensors",
             overwrite=self._config.overwrite,
         )
-        atexit.register(self.close)
+        _at_exit(self)
 
     def _write_step(self) -> None:
         done = self._recorder.take_step()
@@ -213,6 +213,20 @@ class Session:
     def _leave_optimizer(self, *_: Any) -> None:
         if self._recorder.parents:
             self._recorder.parents.pop()
+
+
+def _at_exit(session: Session) -> None:
+    """Close a forgotten session when the program ends.
+
+    Not with `atexit`: that comes after threads were joined, the writer's among them.
+    """
+    known = weakref.ref(session)
+
+    def close() -> None:
+        if (found := known()) is not None:
+            found.close()
+
+    threading._register_atexit(close)  # type: ignore[attr-defined]
 
 
 def _rank() -> int:
