@@ -12,6 +12,7 @@ import torchparity
 PUBLIC = {
     "HostTensor",
     "ParityError",
+    "PrecisionDebugger",
     "Record",
     "RunPart",
     "RunReader",
@@ -19,9 +20,11 @@ PUBLIC = {
     "StackGroup",
     "TensorLeaf",
     "ValueLeaf",
+    "capture",
     "describe",
     "from_torch",
     "open_run",
+    "seed_all",
     "to_torch",
 }
 

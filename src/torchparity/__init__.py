@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from torchparity.capture import PrecisionDebugger, capture, seed_all
     from torchparity.errors import ParityError
     from torchparity.records import Record, StackGroup, TensorLeaf, ValueLeaf, describe
     from torchparity.storage import RunPart, RunReader, RunWriter, open_run
@@ -20,6 +21,7 @@ __version__ = "0.1.0"
 __all__ = [
     "HostTensor",
     "ParityError",
+    "PrecisionDebugger",
     "Record",
     "RunPart",
     "RunReader",
@@ -27,15 +29,18 @@ __all__ = [
     "StackGroup",
     "TensorLeaf",
     "ValueLeaf",
+    "capture",
     "describe",
     "from_torch",
     "open_run",
+    "seed_all",
     "to_torch",
 ]
 
 _HOME = {
     "HostTensor": "tensors",
     "ParityError": "errors",
+    "PrecisionDebugger": "capture",
     "Record": "records",
     "RunPart": "storage",
     "RunReader": "storage",
@@ -43,9 +48,11 @@ _HOME = {
     "StackGroup": "records",
     "TensorLeaf": "records",
     "ValueLeaf": "records",
+    "capture": "capture",
     "describe": "records",
     "from_torch": "storage._torch",
     "open_run": "storage",
+    "seed_all": "capture",
     "to_torch": "storage._torch",
 }
 

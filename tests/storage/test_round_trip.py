@@ -146,6 +146,15 @@ def test_a_view_stores_only_what_it_shows(tensor_format, tmp_path):
     assert stored < 4096
 
 
+def test_looking_at_a_tensor_leaves_its_storage_resizable():
+    tensor = torch.ones(4)
+
+    from_torch(tensor)
+    tensor.untyped_storage().resize_(0)
+
+    assert tensor.untyped_storage().nbytes() == 0
+
+
 def test_equal_tensors_are_stored_once_and_alike_ones_are_not(tmp_path):
     values = np.arange(1 << 16, dtype=np.float32)
     other = values.copy()

@@ -18,7 +18,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torchparity.kernels.cpu import CpuKernel
 from torchparity.records import Statistics, TensorLeaf
 from torchparity.storage import SharedTensor
-from torchparity.storage._torch import from_torch
+from torchparity.storage._torch import from_torch, memory
 from torchparity.tensors import DTYPES, HostTensor
 
 _LOW = (torch.float16, torch.bfloat16)
@@ -111,6 +111,13 @@ class Meter:
             self._distrusted.add(storage)
             self._by_object.clear()
 
+    def renew(self, tensor: torch.Tensor) -> None:
+        """Forget what was known of a tensor's memory: it was written without a new version."""
+        if _is_measurable(tensor):
+            storage = tensor.untyped_storage()._cdata
+            self._by_object.pop(id(tensor), None)
+            self._by_memory = {key: known for key, known in self._by_memory.items() if key[0] != storage}
+
     def forget(self) -> None:
         self._by_object.clear()
         self._by_memory.clear()
@@ -142,18 +149,15 @@ _NARROW = frozenset({"torch.float16", "torch.bfloat16"})
 
 
 def _widened(tensor: torch.Tensor) -> HostTensor:
-    """Return the values for statistics: without a copy where NumPy has the dtype, widened by torch where not."""
+    """Return the values for statistics: without a copy where they are on the host, halves widened by torch."""
     plain = tensor.detach()
     if plain.device.type != "cpu":
         plain = plain.cpu()
     if plain.dtype in _LOW:
         plain = plain.float()
-    if str(plain.dtype) in _NATIVE and not plain.is_conj() and not plain.is_neg():
-        return HostTensor(str(plain.dtype), plain.numpy())
-    return from_torch(plain)
-
-
-_NATIVE = frozenset(name for name, kind in DTYPES.items() if kind.isbuiltin == 1 and kind.kind in "biufc")
+    if plain.is_conj() or plain.is_neg():
+        plain = plain.resolve_conj().resolve_neg()
+    return HostTensor(str(plain.dtype), memory(plain))
 
 
 def _is_measurable(tensor: torch.Tensor) -> bool:

@@ -16,6 +16,7 @@ from torch.overrides import _pop_mode, _push_mode
 
 from torchparity.capture._apis import ApiTable
 from torchparity.capture._boundary import Boundary
+from torchparity.capture._distributed import CollectiveWatcher
 from torchparity.capture._drafts import Draft
 from torchparity.capture._meter import Kept, Meter
 from torchparity.capture._modules import ModuleWatcher
@@ -60,6 +61,7 @@ class Session:
         apis = ApiTable(views=config.views or config.risk_level == "ALL", core_only=config.risk_level == "CORE")
         self._apis = ApiWatcher(self._recorder, apis)
         self._modules = ModuleWatcher(self._recorder, records=self._level in ("L0", "mix"), gradients=True)
+        self._collectives = CollectiveWatcher(self._recorder)
         self._optimizer_hooks: list[Any] = []
         self._writer: RunWriter | None = None
         self._step = 0
@@ -96,6 +98,7 @@ class Session:
             self._modules.attach(model)
         if self._level in ("L1", "mix"):
             self._apis.__enter__()  # type: ignore[no-untyped-call]
+            self._collectives.attach()
         self._optimizer_hooks = [
             register_optimizer_step_pre_hook(self._enter_optimizer),
             register_optimizer_step_post_hook(self._leave_optimizer),
@@ -113,6 +116,7 @@ class Session:
         self._recorder.parents.clear()
         if self._level in ("L1", "mix"):
             _remove_mode(self._apis)
+            self._collectives.detach()
 
     def step(self) -> None:
         """End a step: write what it recorded, and count on."""

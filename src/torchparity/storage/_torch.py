@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from torchparity.errors import MissingTorchError
 from torchparity.tensors import DTYPES, HostTensor
@@ -15,16 +17,41 @@ except ImportError as error:
     raise MissingTorchError("handling torch tensors") from error
 
 
+class _Memory:
+    """A tensor's memory as NumPy asks for it.
+
+    Not Tensor.numpy(): that marks the storage as never to be resized, and sharded
+    training, which frees parameters by resizing, fails from then on.
+    """
+
+    __slots__ = ("__array_interface__", "_tensor")
+
+    def __init__(self, tensor: torch.Tensor, kind: np.dtype[Any]) -> None:
+        self._tensor = tensor  # NumPy holds this object, and so the memory
+        self.__array_interface__ = {
+            "version": 3,
+            "data": (tensor.data_ptr(), True),
+            "shape": tuple(tensor.shape),
+            "strides": tuple(step * kind.itemsize for step in tensor.stride()),
+            "typestr": f"|V{kind.itemsize}",
+        }
+
+
+def memory(tensor: torch.Tensor) -> npt.NDArray[Any]:
+    """Return a read-only array over a CPU tensor's memory, whatever its strides; copies nothing."""
+    kind = DTYPES[str(tensor.dtype)]
+    if tensor.numel() == 0:
+        return np.empty(tuple(tensor.shape), kind)
+    return np.asarray(_Memory(tensor, kind)).view(kind)
+
+
 def from_torch(tensor: torch.Tensor) -> HostTensor:
     """Return a tensor's shown values; a contiguous CPU tensor is not copied, so nobody may change it."""
     name = str(tensor.dtype)
     if name not in DTYPES or tensor.layout != torch.strided or tensor.is_meta:
         raise TypeError(f"the values of a {tensor.layout} {name} tensor on {tensor.device} cannot be stored")
-    # Not .data or .numpy() alone: those refuse gradients, conjugate views and bf16.
     shown = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous()
-    # as_strided: a contiguous tensor of one or no element may keep a stride that view() refuses.
-    array = shown.as_strided((shown.numel(),), (1,)).view(torch.uint8).numpy().view(DTYPES[name])
-    return HostTensor(name, array.reshape(tuple(tensor.shape)))
+    return HostTensor(name, memory(shown))
 
 
 def to_torch(tensor: HostTensor) -> torch.Tensor:

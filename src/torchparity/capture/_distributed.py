@@ -1,0 +1,132 @@
+"""Collectives of torch.distributed: torch hands them to no mode, so they are wrapped between start and stop.
+
+A collective writes into its arguments, so its record has them before the call as inputs
+and after it, when it is done, as outputs. An asynchronous one is waited for before its
+result is read; who called it gets a handle that is already finished. Single sends and
+receives are never waited for, but read once they are done.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import distributed
+
+from torchparity.capture._apis import Api
+from torchparity.capture._recorder import Call, Recorder
+
+_TENSOR_ARGUMENTS = frozenset(
+    {
+        *("tensor", "tensors", "tensor_list", "input", "output", "input_tensor", "output_tensor", "input_list"),
+        *("gather_list", "scatter_list", "output_tensor_list", "input_tensor_list", "p2p_op_list"),
+    }
+)
+# Waiting for one of these at once can hang both sides: each waits before it posts what the other waits for.
+_NEVER_WAITED_FOR = frozenset({"isend", "irecv", "batch_isend_irecv"})
+
+
+def collectives() -> dict[str, Callable[..., Any]]:
+    """Return the functions of torch.distributed that move tensors within a group, whatever this torch calls them."""
+    found: dict[str, Callable[..., Any]] = {}
+    for name, function in vars(distributed).items():
+        if inspect.isfunction(function):
+            arguments = set(inspect.signature(function).parameters)
+            if arguments & _TENSOR_ARGUMENTS and ("group" in arguments or "p2p_op_list" in arguments):
+                found[name] = function
+    return found
+
+
+class CollectiveWatcher:
+    """Wraps the collectives while attached; calls of one from within another are not recorded."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._replaced: dict[str, Any] = {}
+        self._is_inside = False
+        self._under_way: list[_UnderWay] = []
+
+    def attach(self) -> None:
+        if not distributed.is_available() or self._replaced:
+            return
+        self._replaced = collectives()
+        for name, original in self._replaced.items():
+            setattr(distributed, name, self._watched(name, original))
+
+    def detach(self) -> None:
+        self._recorder.boundary.run("Distributed", self._settle)
+        for name, original in self._replaced.items():
+            setattr(distributed, name, original)
+        self._replaced.clear()
+
+    def _watched(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+        api = Api(f"Distributed.{name}", "record")
+
+        @functools.wraps(original)
+        def collective(*args: Any, **kwargs: Any) -> Any:
+            if self._is_inside:
+                return original(*args, **kwargs)
+            self._is_inside = True
+            recorder, frame = self._recorder, sys._getframe(1)
+            try:
+                recorder.boundary.run(api.name, self._settle)
+                call: Call | None = recorder.boundary.run(api.name, lambda: recorder.begin(api, args, kwargs, frame))
+                work = original(*args, **kwargs)
+                if call is not None:
+                    recorder.boundary.run(api.name, lambda: self._returned(name, call, work, args, kwargs))
+                return work
+            finally:
+                self._is_inside = False
+
+        return collective
+
+    def _returned(self, name: str, call: Call, work: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        handles = [handle for handle in (work if isinstance(work, list) else [work]) if hasattr(handle, "wait")]
+        if handles and name in _NEVER_WAITED_FOR:
+            tensors = _tensors([*args, *kwargs.values()])
+            self._under_way.append(_UnderWay(call, handles, args, kwargs, tensors, [t._version for t in tensors]))
+            return
+        for handle in handles:
+            handle.wait()
+        self._finish(call, args, kwargs)
+
+    def _settle(self) -> None:
+        """Read what has arrived since; a buffer that was written again meanwhile is recorded without its values."""
+        for transfer in list(self._under_way):
+            if all(handle.is_completed() for handle in transfer.handles):
+                self._under_way.remove(transfer)
+                untouched = [tensor._version for tensor in transfer.tensors] == transfer.versions
+                self._finish(transfer.call, transfer.args if untouched else (), transfer.kwargs if untouched else {})
+
+    def _finish(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        call.edges = None  # collectives have no gradient of their own
+        # Written below torch's version counters: what was known of these tensors no longer holds.
+        for tensor in _tensors([*args, *kwargs.values()]):
+            self._recorder.meter.renew(tensor)
+        outputs = [*args, *(value for key, value in kwargs.items() if key not in ("group", "async_op"))]
+        self._recorder.end(call, tuple(outputs))
+
+
+@dataclass
+class _UnderWay:
+    """A transfer that was started and not waited for."""
+
+    call: Call
+    handles: list[Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    tensors: list[torch.Tensor]
+    versions: list[int]
+
+
+def _tensors(value: Any) -> list[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        return [value]
+    if isinstance(value, (list, tuple)):
+        return [tensor for entry in value for tensor in _tensors(entry)]
+    return []

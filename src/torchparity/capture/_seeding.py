@@ -1,0 +1,47 @@
+"""Making two runs comparable: the same random numbers, and no dropout where that is wanted."""
+
+from __future__ import annotations
+
+import os
+import random
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+
+def seed_all(seed: int = 1234, mode: bool = False, rm_dropout: bool = False) -> None:
+    """Fix every source of randomness; `mode` also asks torch for deterministic algorithms.
+
+    `rm_dropout` sets the probability of dropout to 0 for modules made afterwards and for
+    functional calls. Hash seeds only take effect in processes started from this one.
+    """
+    os.environ["PYTHONHASHSEED"] = str(seed)
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)  # every device's generator too
+    torch.backends.cudnn.enabled = False
+    torch.backends.cudnn.deterministic = True
+    torch.backends.cudnn.benchmark = False
+    if mode:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        os.environ["HCCL_DETERMINISTIC"] = "true"
+        torch.use_deterministic_algorithms(True)
+    if rm_dropout:
+        _remove_dropout()
+
+
+def _remove_dropout() -> None:
+    """Replace torch's dropout by ones that drop nothing, as the seeds' tool does."""
+    for name in ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout"):
+        original = getattr(functional, name)
+        if not hasattr(original, "_without_dropout"):
+            setattr(functional, name, _never_dropping(original))
+
+
+def _never_dropping(original: object) -> object:
+    def dropout(input: torch.Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> torch.Tensor:
+        return original(input, 0.0, training, inplace)  # type: ignore[operator, no-any-return]
+
+    dropout._without_dropout = True  # type: ignore[attr-defined]
+    return dropout

@@ -1,0 +1,133 @@
+"""Two processes on gloo: collectives with their groups, DDP, and FSDP2, recorded on both ranks."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.conftest import ROOT
+from torchparity import open_run
+from torchparity.records import GroupLeaf
+
+PREPARE = """
+import os, sys, torch, torch.distributed as dist
+from torchparity.capture import capture
+rank = int(sys.argv[1])
+os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=sys.argv[3])
+dist.init_process_group("gloo", rank=rank, world_size=2)
+"""
+COLLECTIVES = """
+pair = dist.new_group([0, 1])
+with capture(sys.argv[2], task="tensor"):
+    x = torch.full((2,), float(rank + 1))
+    dist.all_reduce(x, group=pair)
+    dist.all_reduce(x, op=dist.ReduceOp.MAX, async_op=True).wait()
+    parts = [torch.zeros(2), torch.zeros(2)]
+    dist.all_gather(parts, torch.full((2,), float(rank)))
+    (dist.send if rank == 0 else dist.recv)(parts[0].add_(5), 1 - rank)
+    mine, theirs = torch.full((2,), float(rank)), torch.zeros(2)
+    # Both send first: whoever waited for the send would wait for ever.
+    handles = [dist.isend(mine, 1 - rank), dist.irecv(theirs, 1 - rank)]
+    for handle in handles:
+        handle.wait()
+    dist.broadcast(x, src=0)
+dist.destroy_process_group()
+"""
+DDP = """
+from torch.nn.parallel import DistributedDataParallel
+torch.manual_seed(0)
+model = DistributedDataParallel(torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Linear(4, 2)))
+with capture(sys.argv[2], model=model, task="tensor"):
+    torch.manual_seed(rank)
+    model(torch.randn(2, 3)).sum().backward()
+torch.save([p.grad for p in model.parameters()], sys.argv[2] + f"/grads{rank}")
+dist.destroy_process_group()
+"""
+FSDP = """
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.device_mesh import init_device_mesh
+torch.manual_seed(0)
+model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 2))
+mesh = init_device_mesh("cpu", (2,))
+for layer in model: fully_shard(layer, mesh=mesh)
+fully_shard(model, mesh=mesh)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+with capture(sys.argv[2], model=model):
+    model(torch.randn(2, 4)).sum().backward()
+    optimizer.step()
+dist.destroy_process_group()
+"""
+
+
+def run_two(code, path, port):
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", PREPARE + code, str(rank), str(path), str(port)],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    for process in processes:
+        _, errors = process.communicate(timeout=120)
+        assert process.returncode == 0, errors[-3000:]
+        assert "could not record" not in errors, errors[-3000:]
+    return open_run(path)
+
+
+@pytest.fixture
+def port():
+    import socket
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+def test_collectives_have_values_before_and_after_and_their_group(tmp_path, port):
+    run = run_two(COLLECTIVES, tmp_path, port)
+
+    assert run.ranks == [0, 1]
+    for rank in run.ranks:
+        part = run.part(rank=rank)
+        first, second = (part.records[f"Distributed.all_reduce.{n}.forward"] for n in (0, 1))
+        assert part.tensor(first.input_args[0]).array.tolist() == [rank + 1.0] * 2
+        assert part.tensor(first.output[0]).array.tolist() == [3.0, 3.0]
+        assert isinstance(first.input_kwargs["group"], GroupLeaf)
+        assert first.input_kwargs["group"].ranks == (0, 1)
+        assert "MAX" in str(second.input_kwargs["op"].value)
+        assert part.tensor(second.output[0]).array.tolist() == [3.0, 3.0]
+        gathered = part.records["Distributed.all_gather.0.forward"].output[0]
+        assert [part.tensor(leaf).array.tolist() for leaf in gathered] == [[0, 0], [1, 1]]
+        assert "Distributed.broadcast.0.forward" in part.records
+        arrived = part.records["Distributed.irecv.0.forward"].output[0]
+        assert part.tensor(arrived).array.tolist() == [1.0 - rank] * 2
+        assert part.verify() == []
+    received = run.part(rank=1).records["Distributed.recv.0.forward"].output[0]
+    assert run.part(rank=1).tensor(received).array.tolist() == [5, 5]
+
+
+def test_a_ddp_step_is_recorded_on_both_ranks(tmp_path, port):
+    import torch
+
+    run = run_two(DDP, tmp_path, port)
+
+    for rank in run.ranks:
+        part = run.part(rank=rank)
+        assert "Module.module.0.Linear.backward.0" in part.records
+        assert part.verify() == []
+    assert torch.load(tmp_path / "grads0")[0].equal(torch.load(tmp_path / "grads1")[0])
+
+
+def test_an_fsdp2_step_is_recorded_on_both_ranks(tmp_path, port):
+    run = run_two(FSDP, tmp_path, port)
+
+    for rank in run.ranks:
+        part = run.part(rank=rank)
+        assert {name for name in part.records if name.startswith("Functional.linear")}
+        assert [name for name in part.records if name.startswith("Distributed.")]
+        assert part.problems == []
