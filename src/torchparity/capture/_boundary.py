@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -20,11 +21,13 @@ class Boundary:
     def __init__(self) -> None:
         self.failures: Counter[str] = Counter()
         self._process = os.getpid()
+        self.spent = 0.0  # seconds in our own code, which are no part of what a call took
 
     def run(self, what: str, work: Callable[[], Any]) -> Any:
         """Return what `work` returns, or None where it failed. Torch functions inside are not recorded."""
         if os.getpid() != self._process:
             return None  # a forked worker of a DataLoader inherits the watchers, and must not write
+        began = time.perf_counter()
         try:
             with torch._C.DisableTorchFunction():
                 if torch._C._len_torch_dispatch_stack() == 0:
@@ -34,6 +37,8 @@ class Boundary:
         except Exception as error:  # noqa: BLE001 - the boundary: a recorder's fault must not stop a training
             self.note(what, error)
             return None
+        finally:
+            self.spent += time.perf_counter() - began
 
     def note(self, what: str, error: Exception) -> None:
         kind = f"{what}: {type(error).__name__}: {str(error)[:200]}"

@@ -13,6 +13,7 @@ import inspect
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -35,7 +36,7 @@ def collectives() -> dict[str, Callable[..., Any]]:
     """Return the functions of torch.distributed that move tensors within a group, whatever this torch calls them."""
     found: dict[str, Callable[..., Any]] = {}
     for name, function in vars(distributed).items():
-        if inspect.isfunction(function):
+        if type(function) is FunctionType:  # isinstance would wake torch's deprecation warnings
             arguments = set(inspect.signature(function).parameters)
             if arguments & _TENSOR_ARGUMENTS and ("group" in arguments or "p2p_op_list" in arguments):
                 found[name] = function

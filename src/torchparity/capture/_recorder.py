@@ -31,6 +31,7 @@ class Call:
     slots: Any = None
     kwarg_slots: Any = None
     began: float = 0.0
+    spent_before: float = 0.0
     parent: str | None = None
     mutated: torch.Tensor | None = None
     wants_backward: bool = True
@@ -95,13 +96,14 @@ class Recorder:
             call.edges = _gradients.InputEdges(found)
         if args and isinstance(args[0], torch.Tensor):
             call.mutated = args[0]
+        call.spent_before = self.boundary.spent
         call.began = time.perf_counter()
         return call
 
     def end(self, call: Call, output: Any, *, keep: bool = True) -> None:
         """Look at the outputs of a call and watch for its gradients."""
         draft = call.draft
-        draft.seconds = time.perf_counter() - call.began
+        draft.seconds = self._seconds(call)
         outputs = list(output) if isinstance(output, (tuple, list)) and not isinstance(output, torch.Size) else [output]
         if self.selection.takes(draft.name, "forward", "output"):
             draft.output = self.observer.nest(outputs, keep=keep)
@@ -112,9 +114,13 @@ class Recorder:
         """Record a call that raised; recomputation ends early by raising, which is no failure."""
         if type(error).__name__ == "_StopRecomputationError":
             return
-        call.draft.seconds = time.perf_counter() - call.began
+        call.draft.seconds = self._seconds(call)
         call.draft.error = f"{type(error).__name__}: {str(error)[:500]}"
         self.add(call.draft, call.parent)
+
+    def _seconds(self, call: Call) -> float:
+        """Return what a call took without what recording the calls inside it took."""
+        return max(0.0, time.perf_counter() - call.began - (self.boundary.spent - call.spent_before))
 
     def add(self, draft: Draft, parent: str | None) -> None:
         with self._lock:

@@ -180,8 +180,8 @@ class Session:
 
     def _write_step(self) -> None:
         done = self._recorder.take_step()
-        if self._writer is None:
-            return
+        if self._writer is None or not done.construct:
+            return  # nothing ran between start and here
         try:
             self._writer.start_step(self._step)
             for record, values in done.records if self._config.task != "structure" else []:
