@@ -49,9 +49,9 @@ class SeenTensor:
     __slots__ = ("dtype", "layout", "measurement", "requires_grad", "shape")
 
     def __init__(self, tensor: torch.Tensor, measurement: Measurement | None) -> None:
-        self.dtype, self.shape = str(tensor.dtype), tuple(tensor.shape)
+        self.dtype, self.shape = _NAMES.get(tensor.dtype) or str(tensor.dtype), tuple(tensor.shape)
         self.requires_grad = tensor.requires_grad
-        self.layout = None if tensor.layout == torch.strided and not tensor.is_meta else _form(tensor)
+        self.layout = None if measurement is not None else _form(tensor)
         self.measurement = measurement
 
     def leaf(self) -> TensorLeaf:
@@ -66,8 +66,10 @@ class SeenTensor:
         )
 
 
-def _form(tensor: torch.Tensor) -> str:
-    return "meta" if tensor.is_meta else str(tensor.layout).removeprefix("torch.")
+def _form(tensor: torch.Tensor) -> str | None:
+    if tensor.is_meta:
+        return "meta"
+    return None if tensor.layout is torch.strided else str(tensor.layout).removeprefix("torch.")
 
 
 class Meter:
@@ -161,11 +163,14 @@ def _widened(tensor: torch.Tensor) -> HostTensor:
 
 
 def _is_measurable(tensor: torch.Tensor) -> bool:
-    return (
-        tensor.layout == torch.strided
-        and not tensor.is_meta
-        and not tensor.is_quantized
-        and not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
-        and type(tensor).__name__ != "FakeTensor"
-        and str(tensor.dtype) in DTYPES
-    )
+    if tensor.layout is not torch.strided or tensor.dtype not in _NAMES or tensor.is_meta:
+        return False
+    if type(tensor) in _PLAIN:
+        return not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+    return type(tensor).__name__ != "FakeTensor" and not tensor.is_quantized
+
+
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+_NAMES = {
+    kind: name for name in DTYPES if isinstance(kind := getattr(torch, name.removeprefix("torch."), None), torch.dtype)
+}

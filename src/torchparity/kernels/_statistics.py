@@ -28,6 +28,21 @@ def statistics_of(
     `largest` and `smallest` are None where no number is finite; `mean` and `norm` do not matter then.
     """
     broken = nan + inf + negative_inf
+    if not broken and count and not is_bool:  # nearly every tensor, and this is called for each
+        return Statistics(
+            max=largest,
+            min=smallest,
+            mean=mean,
+            norm=norm,
+            finite_max=largest,
+            finite_min=smallest,
+            finite_mean=mean,
+            finite_norm=norm,
+            nan_count=0,
+            inf_count=0,
+            negative_inf_count=0,
+            zero_count=zero,
+        )
     finite: dict[str, Any] = dict.fromkeys(_VALUES)
     if count > broken:
         finite = {"max": largest, "min": smallest, "mean": mean, "norm": norm}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from typing import Any
 
 import numba
@@ -26,6 +27,7 @@ class CpuKernel:
     def __init__(self, *, exact: bool = False) -> None:
         self._exact = exact
         self._cores = numba.get_num_threads()
+        self._lock = threading.Lock()
 
     def statistics(self, tensor: HostTensor) -> Statistics:
         kind = tensor.array.dtype
@@ -42,35 +44,29 @@ class CpuKernel:
         return f"{isal_zlib.crc32(tensor.raw()):08x}"
 
     def _floats(self, flat: Array, tensor: HostTensor) -> Statistics:
-        row = self._row(flat)
-        largest, smallest = row[_blocks.MAX], row[_blocks.MIN]
+        exact = self._exact or flat.dtype == np.float64
+        if flat.size < _SHARED_FROM or self._cores == 1:
+            row = _blocks.floats(flat, exact)
+        else:
+            with self._lock:  # numba's simplest scheduler takes one caller at a time
+                row = _blocks.floats_on_all_cores(flat, exact, self._cores)
+        total, squares, largest, smallest, zeros, nans, infs, negative_infs = row.tolist()
         extreme = max(abs(largest), abs(smallest))
         if flat.size and flat.dtype == np.float64 and extreme and not 1 / _SAFE_SQUARE < extreme < _SAFE_SQUARE:
             return reference.PLUGIN.statistics(tensor)  # squares leave float64; the reference scales them
-        nan, inf, negative = (int(row[place]) for place in (_blocks.NANS, _blocks.INFS, _blocks.NEGATIVE_INFS))
-        is_empty = flat.size == nan + inf + negative
+        finite = flat.size - int(nans + infs + negative_infs)
         return statistics_of(
             count=flat.size,
-            largest=None if is_empty else float(largest),
-            smallest=None if is_empty else float(smallest),
-            mean=float(row[_blocks.SUM]) / max(1, flat.size - nan - inf - negative),
-            norm=math.sqrt(row[_blocks.SQUARES]),
-            nan=nan,
-            inf=inf,
-            negative_inf=negative,
-            zero=int(row[_blocks.ZEROS]),
+            largest=largest if finite else None,
+            smallest=smallest if finite else None,
+            mean=total / max(1, finite),
+            norm=math.sqrt(squares),
+            nan=int(nans),
+            inf=int(infs),
+            negative_inf=int(negative_infs),
+            zero=int(zeros),
             is_bool=False,
         )
-
-    def _row(self, flat: Array) -> _blocks.Row:
-        exact = self._exact or flat.dtype == np.float64
-        if flat.size < _SHARED_FROM or self._cores == 1:
-            row = _blocks.empty_row()
-            (_blocks.add_floats_exactly if exact else _blocks.add_floats)(flat, 0, flat.size, row)
-            return row
-        rows = _blocks.empty_rows(self._cores)
-        (_blocks.add_floats_exactly_on_all_cores if exact else _blocks.add_floats_on_all_cores)(flat, rows)
-        return _blocks.combine(rows)
 
 
 PLUGIN = CpuKernel()

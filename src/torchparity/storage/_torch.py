@@ -33,7 +33,7 @@ class _Memory:
             "data": (tensor.data_ptr(), True),
             "shape": tuple(tensor.shape),
             "strides": tuple(step * kind.itemsize for step in tensor.stride()),
-            "typestr": f"|V{kind.itemsize}",
+            "typestr": kind.str if kind.isbuiltin == 1 else f"|V{kind.itemsize}",
         }
 
 
@@ -42,7 +42,8 @@ def memory(tensor: torch.Tensor) -> npt.NDArray[Any]:
     kind = DTYPES[str(tensor.dtype)]
     if tensor.numel() == 0:
         return np.empty(tuple(tensor.shape), kind)
-    return np.asarray(_Memory(tensor, kind)).view(kind)
+    array = np.asarray(_Memory(tensor, kind))
+    return array if array.dtype == kind else array.view(kind)
 
 
 def from_torch(tensor: torch.Tensor) -> HostTensor:
