@@ -15,210 +15,46 @@ from torch.overrides import resolve_name
 
 Treatment = Literal["record", "pass", "engine"]
 
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
 _ENGINE = {"torch.Tensor.backward"}
-_QUESTIONS = frozenset(
-    {
-        "dim",
-        "size",
-        "stride",
-        "numel",
-        "nelement",
-        "ndimension",
-        "storage_offset",
-        "data_ptr",
-        "element_size",
-        "itemsize",
-        "nbytes",
-        "is_contiguous",
-        "is_complex",
-        "is_floating_point",
-        "is_signed",
-        "is_pinned",
-        "is_shared",
-        "is_set_to",
-        "is_inference",
-        "is_neg",
-        "is_conj",
-        "is_same_size",
-        "is_coalesced",
-        "get_device",
-        "has_names",
-        "requires_grad_",
-        "retain_grad",
-        "register_hook",
-        "register_post_accumulate_grad_hook",
-        "storage",
-        "untyped_storage",
-        "_typed_storage",
-        "_is_view",
-        "__len__",
-        "__hash__",
-        "__repr__",
-        "__str__",
-        "__format__",
-        "__reduce_ex__",
-        "__setstate__",
-        "__dir__",
-        "__iter__",
-        "__contains__",
-        "sparse_dim",
-        "dense_dim",
-        "result_type",
-        "can_cast",
-        "rename_",
-        "rename",
-        "align_as",
-        "is_distributed",
-        "__array__",
-        "__dlpack__",
-        "__dlpack_device__",
-        "_backward_hooks",
-        "_version",
-        "has_torch_function",
-        "_assert_async",
-    }
+_QUESTIONS = _words(
+    """dim size stride numel nelement ndimension storage_offset data_ptr element_size itemsize nbytes is_contiguous
+    is_complex is_floating_point is_signed is_pinned is_shared is_set_to is_inference is_neg is_conj
+    is_same_size is_coalesced get_device has_names requires_grad_ retain_grad register_hook
+    register_post_accumulate_grad_hook storage untyped_storage _typed_storage _is_view __len__ __hash__ __repr__
+    __str__ __format__ __reduce_ex__ __setstate__ __dir__ __iter__ __contains__ sparse_dim dense_dim result_type
+    can_cast rename_ rename align_as is_distributed __array__ __dlpack__ __dlpack_device__ _backward_hooks
+    _version has_torch_function _assert_async
+    """
 )
-_VIEWS = frozenset(
-    {
-        "view",
-        "view_as",
-        "reshape",
-        "reshape_as",
-        "transpose",
-        "transpose_",
-        "permute",
-        "t",
-        "t_",
-        "squeeze",
-        "squeeze_",
-        "unsqueeze",
-        "unsqueeze_",
-        "expand",
-        "expand_as",
-        "flatten",
-        "unflatten",
-        "ravel",
-        "select",
-        "narrow",
-        "unbind",
-        "split",
-        "split_with_sizes",
-        "chunk",
-        "tensor_split",
-        "hsplit",
-        "vsplit",
-        "dsplit",
-        "swapaxes",
-        "swapaxes_",
-        "swapdims",
-        "swapdims_",
-        "movedim",
-        "moveaxis",
-        "diagonal",
-        "as_strided",
-        "as_strided_",
-        "unfold",
-        "detach",
-        "detach_",
-        "alias",
-        "contiguous",
-        "broadcast_to",
-        "broadcast_tensors",
-        "view_as_real",
-        "view_as_complex",
-        "adjoint",
-        "atleast_1d",
-        "atleast_2d",
-        "atleast_3d",
-        "real",
-        "imag",
-        "T",
-        "mT",
-        "H",
-        "mH",
-        "resolve_conj",
-        "resolve_neg",
-        "conj",
-    }
+_VIEWS = _words(
+    """view view_as reshape reshape_as transpose transpose_ permute t t_ squeeze squeeze_ unsqueeze unsqueeze_
+    expand expand_as flatten unflatten ravel select narrow unbind split split_with_sizes chunk tensor_split
+    hsplit vsplit dsplit swapaxes swapaxes_ swapdims swapdims_ movedim moveaxis diagonal as_strided as_strided_
+    unfold detach detach_ alias contiguous broadcast_to broadcast_tensors view_as_real view_as_complex adjoint
+    atleast_1d atleast_2d atleast_3d real imag T mT H mH resolve_conj resolve_neg conj
+    """
 )
 _VIEW_ATTRIBUTES = frozenset({"T", "mT", "H", "mH", "real", "imag"})
-_FACTORIES = frozenset(
-    {
-        "empty",
-        "empty_like",
-        "empty_strided",
-        "zeros",
-        "zeros_like",
-        "ones",
-        "ones_like",
-        "full",
-        "full_like",
-        "new_empty",
-        "new_empty_strided",
-        "new_zeros",
-        "new_ones",
-        "new_full",
-        "new_tensor",
-        "tensor",
-    }
+_FACTORIES = _words(
+    """empty empty_like empty_strided zeros zeros_like ones ones_like full full_like new_empty new_empty_strided
+    new_zeros new_ones new_full new_tensor tensor
+    """
 )
 _EXPOSES = frozenset(("torch.Tensor.data.__get__", "torch.Tensor.numpy", "torch.Tensor.untyped_storage"))
 _EXPOSES_BY_NAME = frozenset({"storage", "data_ptr", "__array__", "__dlpack__", "numpy", "_typed_storage"})
 _RNN = frozenset({"lstm", "gru", "rnn_tanh", "rnn_relu", "lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell"})
 # What `risk_level: CORE` keeps: where rounding, reduction order or range usually go wrong.
-_CORE_WORDS = (
-    "matmul",
-    "mm",
-    "bmm",
-    "addmm",
-    "baddbmm",
-    "linear",
-    "bilinear",
-    "conv",
-    "norm",
-    "softmax",
-    "log",
-    "exp",
-    "sqrt",
-    "rsqrt",
-    "pow",
-    "div",
-    "reciprocal",
-    "sum",
-    "mean",
-    "var",
-    "std",
-    "prod",
-    "cumsum",
-    "attention",
-    "loss",
-    "entropy",
-    "einsum",
-    "lstm",
-    "gru",
-    "rnn",
-    "fft",
-    "linalg",
-    "inv",
-    "gelu",
-    "silu",
-    "sigmoid",
-    "tanh",
-    "erf",
-    "embedding",
-    "index",
-    "scatter",
-    "gather",
-    "topk",
-    "sort",
-    "all_reduce",
-    "reduce_scatter",
-    "all_gather",
-    "foreach_norm",
-    "to",
-    "half",
-    "float",
-    "bfloat16",
+_CORE_WORDS = _words(
+    """matmul mm bmm addmm baddbmm linear bilinear conv norm softmax log exp sqrt rsqrt pow div reciprocal sum mean
+    var std prod cumsum attention loss entropy einsum lstm gru rnn fft linalg inv gelu silu sigmoid tanh erf
+    embedding index scatter gather topk sort all_reduce reduce_scatter all_gather foreach_norm to half float
+    bfloat16
+    """
 )
 
 
@@ -230,9 +66,6 @@ class Api:
     treatment: Treatment
     is_factory: bool = False  # its memory may be filled behind our back before it is used
     exposes_storage: bool = False  # values may change from now on without a new version
-
-
-PASSED_OVER = Api("", "pass")
 
 
 class ApiTable:
