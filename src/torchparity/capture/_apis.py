@@ -45,7 +45,8 @@ _FACTORIES = _words(
     new_zeros new_ones new_full new_tensor tensor
     """
 )
-_EXPOSES = frozenset(("torch.Tensor.data.__get__", "torch.Tensor.numpy", "torch.Tensor.untyped_storage"))
+_EXPOSES = frozenset({"torch.Tensor.data.__get__", "torch.Tensor.data.__set__", "torch.Tensor.untyped_storage"})
+_WRITES_BUFFERS = ("batch_norm", "instance_norm")
 _EXPOSES_BY_NAME = frozenset({"storage", "data_ptr", "__array__", "__dlpack__", "numpy", "_typed_storage"})
 _RNN = frozenset({"lstm", "gru", "rnn_tanh", "rnn_relu", "lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell"})
 # What `risk_level: CORE` keeps: where rounding, reduction order or range usually go wrong.
@@ -66,6 +67,7 @@ class Api:
     treatment: Treatment
     is_factory: bool = False  # its memory may be filled behind our back before it is used
     exposes_storage: bool = False  # values may change from now on without a new version
+    writes_buffers: bool = False  # changes arguments without a new version
 
 
 class ApiTable:
@@ -95,7 +97,13 @@ class ApiTable:
         recorded = _record_name(full.removesuffix(".__get__"))
         if self._core_only and not any(word in name for word in _CORE_WORDS):
             return Api("", "pass", exposes_storage=exposes)
-        return Api(recorded, "record", is_factory=name in _FACTORIES, exposes_storage=exposes)
+        return Api(
+            recorded,
+            "record",
+            is_factory=name in _FACTORIES,
+            exposes_storage=exposes,
+            writes_buffers=name.endswith(_WRITES_BUFFERS),
+        )
 
 
 def _full_name(function: Any) -> str:

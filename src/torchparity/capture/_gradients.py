@@ -89,25 +89,26 @@ def watch(
     take_input: Taker,
     take_output: Taker,
     guard: Callable[[Callable[[], None]], None],
-) -> bool:
-    """Hook the nodes a call made; return whether there are any.
+) -> list[Any]:
+    """Hook the nodes a call made; return the handles of hooks on tensors that outlive the graph.
 
     `take_output(slot, gradient)` gets what flows in at an output, `take_input` what flows
     out at an input. `guard` runs each of them: nothing of ours may reach the engine.
     """
     contributions = Contributions(take_input)
     roots: list[Node] = []
+    handles: list[Any] = []
     for slot, tensor in outputs:
         node = tensor.grad_fn
         if node is None:
-            _watch_leaf(tensor, slot, before, take_input, take_output, guard)
+            handles.append(_watch_leaf(tensor, slot, before, take_input, take_output, guard))
             continue
         aliased = before.slots_of(node, tensor.output_nr)
         _watch_output(node, tensor.output_nr, slot, aliased, take_input, take_output, guard)
         if not aliased:
             roots.append(node)
     _walk(roots, before, contributions, guard)
-    return bool(outputs)
+    return handles
 
 
 def watch_mutated(
@@ -149,7 +150,7 @@ def _watch_leaf(
     take_input: Taker,
     take_output: Taker,
     guard: Callable[[Callable[[], None]], None],
-) -> None:
+) -> Any:
     """A call that returned a leaf as it was: the gradient of output and input is the leaf's."""
     aliased = [known for leaf, known in before.leaves if leaf is tensor]
 
@@ -158,7 +159,7 @@ def _watch_leaf(
         for alias in aliased:
             guard(lambda alias=alias: take_input(alias, gradient))  # type: ignore[misc]
 
-    tensor.register_hook(arrived)  # type: ignore[no-untyped-call]
+    return tensor.register_hook(arrived)  # type: ignore[no-untyped-call]
 
 
 def _walk(

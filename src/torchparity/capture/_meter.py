@@ -1,14 +1,13 @@
 """Measures each tensor once: statistics, checksum or a copy, by what the task keeps.
 
 The same tensor at the same version is not looked at twice. A tensor is known by its
-object; a new object over known memory by storage, offset, shape and stride. A weak
-reference pins the storage's identity, so memory that was freed and used again is not
-mistaken for what was there before.
+storage, offset, shape and stride. A weak reference pins the storage's identity, so memory
+that was freed and used again is not mistaken for what was there before. No reference is
+held to tensors themselves, not even a weak one: torch refuses to swap such tensors.
 """
 
 from __future__ import annotations
 
-import weakref
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,7 +77,6 @@ class Meter:
     def __init__(self, kept: Kept, *, exact: bool) -> None:
         self._kept = kept
         self._kernel = CpuKernel(exact=exact)
-        self._by_object: dict[int, tuple[weakref.ref[torch.Tensor], int, Measurement]] = {}
         self._by_memory: dict[tuple[Any, ...], Measurement] = {}
         self._storages: dict[int, StorageWeakRef] = {}
         self._distrusted: set[int] = set()
@@ -86,42 +84,39 @@ class Meter:
     def see(self, tensor: torch.Tensor, *, keep: bool = True) -> SeenTensor:
         """Return what is known of a tensor, measuring it if need be; without `keep` it is not remembered."""
         tensor = getattr(tensor, "_local_tensor", tensor)  # a sharded tensor: what this rank has of it
-        if not _is_measurable(tensor):
+        if not _is_measurable(tensor) or not _has_memory(tensor):
             return SeenTensor(tensor, None)
         version = None if tensor.is_inference() else tensor._version
-        known = self._by_object.get(id(tensor))
-        if known is not None and known[0]() is tensor and known[1] == version:
-            return SeenTensor(tensor, known[2])
         if version is None or not keep:
             return SeenTensor(tensor, self._measure(tensor))
-        storage = tensor.untyped_storage()._cdata
-        if storage in self._distrusted:
+        memory_of_it = tensor.untyped_storage()
+        storage = memory_of_it._cdata
+        # What NumPy or a file shares cannot be resized, and can change without a new version.
+        if storage in self._distrusted or not memory_of_it.resizable():
             return SeenTensor(tensor, self._measure(tensor))
-        key = (storage, version, tensor.storage_offset(), tensor.dtype, self._geometry(tensor))
+        form = (tensor.dtype, tensor.is_conj(), tensor.is_neg(), self._geometry(tensor))
+        key = (storage, version, tensor.storage_offset(), form)
         measurement = self._by_memory.get(key)
         if measurement is None:
             measurement = self._by_memory[key] = self._measure(tensor)
             self._pin(tensor, storage)
-        self._by_object[id(tensor)] = (weakref.ref(tensor), version, measurement)
         return SeenTensor(tensor, measurement)
 
-    def distrust(self, tensor: torch.Tensor) -> None:
+    def distrust(self, *tensors: torch.Tensor) -> None:
         """Somebody got at the memory itself: it may change from now on without a new version."""
-        if _is_measurable(tensor):
-            storage = tensor.untyped_storage()._cdata
-            self._pin(tensor, storage)
-            self._distrusted.add(storage)
-            self._by_object.clear()
+        for tensor in tensors:
+            if _is_measurable(tensor) and _has_memory(tensor):
+                storage = tensor.untyped_storage()._cdata
+                self._pin(tensor, storage)
+                self._distrusted.add(storage)
 
     def renew(self, tensor: torch.Tensor) -> None:
         """Forget what was known of a tensor's memory: it was written without a new version."""
-        if _is_measurable(tensor):
+        if _is_measurable(tensor) and _has_memory(tensor):
             storage = tensor.untyped_storage()._cdata
-            self._by_object.pop(id(tensor), None)
             self._by_memory = {key: known for key, known in self._by_memory.items() if key[0] != storage}
 
     def forget(self) -> None:
-        self._by_object.clear()
         self._by_memory.clear()
         self._distrusted.clear()
         self._storages.clear()
@@ -160,6 +155,15 @@ def _widened(tensor: torch.Tensor) -> HostTensor:
     if plain.is_conj() or plain.is_neg():
         plain = plain.resolve_conj().resolve_neg()
     return HostTensor(str(plain.dtype), memory(plain))
+
+
+def _has_memory(tensor: torch.Tensor) -> bool:
+    """Tell whether there are values to read: sharded training frees storages, wrappers have none."""
+    try:
+        needed = tensor.element_size() * (tensor.storage_offset() + 1) if tensor.numel() else 0
+        return tensor.untyped_storage().nbytes() >= needed and (not needed or tensor.data_ptr() != 0)
+    except (RuntimeError, NotImplementedError):
+        return False
 
 
 def _is_measurable(tensor: torch.Tensor) -> bool:

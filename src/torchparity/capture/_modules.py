@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+import threading
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -12,6 +14,39 @@ from torchparity.capture._drafts import Draft
 from torchparity.capture._recorder import Call, Recorder
 
 
+class _Hook:
+    """A hook that a copy or a pickle of the model does not carry along: there it does nothing.
+
+    Nor does it do anything while a compiler or tracer looks at the model, which would put
+    our work into the user's graph.
+    """
+
+    def __init__(self, work: Callable[..., None]) -> None:
+        self._work = work
+
+    def __call__(self, *arguments: Any) -> None:
+        if not torch.compiler.is_compiling() and torch._C._get_tracing_state() is None:
+            self._work(*arguments)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Hook, (_do_nothing,)
+
+
+def _do_nothing(*_: Any) -> None:
+    pass
+
+
+class _Open:
+    """A module that was entered and not yet left, by one thread."""
+
+    __slots__ = ("call", "error_before", "module")
+
+    def __init__(self, module: nn.Module) -> None:
+        self.module = module
+        self.call: Call | None = None
+        self.error_before = sys.exc_info()[1]
+
+
 class ModuleWatcher:
     """Hooks the modules of one or several models between `attach` and `detach`.
 
@@ -19,15 +54,17 @@ class ModuleWatcher:
     off only the stack is kept.
     """
 
-    def __init__(self, recorder: Recorder, *, records: bool, gradients: bool) -> None:
-        self._recorder, self._records, self._gradients = recorder, records, gradients
+    def __init__(self, recorder: Recorder, *, records: bool) -> None:
+        self._recorder, self._records = recorder, records
         self._handles: list[Any] = []
-        self._numbers: dict[str, int] = {}
         self._events: dict[str, dict[str, int]] = {}
-        self._open: list[tuple[nn.Module, Call | None, str]] = []
+        self._local = threading.local()
         self._drafts: dict[str, Draft] = {}
 
     def attach(self, models: nn.Module | Sequence[nn.Module]) -> None:
+        """Hook every module; a second time within a step changes nothing."""
+        if self._handles:
+            return
         several = not isinstance(models, nn.Module)
         seen: set[int] = set()
         for index, model in enumerate([models] if isinstance(models, nn.Module) else models):
@@ -41,67 +78,86 @@ class ModuleWatcher:
         for handle in self._handles:
             handle.remove()
         self._handles.clear()
-        self._open.clear()
-        self._recorder.parents.clear()
 
     def begin_step(self) -> None:
-        self._numbers.clear()
         self._events.clear()
         self._drafts.clear()
 
+    @property
+    def _open(self) -> list[_Open]:
+        found: list[_Open] | None = getattr(self._local, "open", None)
+        if found is None:
+            found = self._local.open = []
+        return found
+
     def _hook(self, module: nn.Module, name: str) -> None:
+        boundary = self._recorder.boundary
+
         def entered(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            self._recorder.boundary.run(name, lambda: self._enter(module, name, args, kwargs))
+            boundary.run(name, lambda: self._enter(module, name, args, kwargs))
 
         def left(_: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
-            self._recorder.boundary.run(name, lambda: self._leave(module, output))
+            error = sys.exc_info()[1]
+            boundary.run(name, lambda: self._leave(module, output, error))
 
-        self._handles.append(module.register_forward_pre_hook(entered, with_kwargs=True, prepend=True))
-        self._handles.append(module.register_forward_hook(left, with_kwargs=True, always_call=True))
-        if self._records and self._gradients:
-            for parameter_name, parameter in module._parameters.items():
-                if parameter is not None and parameter.requires_grad and parameter.is_leaf:
-                    self._hook_parameter(name, parameter_name, parameter)
+        self._handles.append(module.register_forward_pre_hook(_Hook(entered), with_kwargs=True, prepend=True))
+        self._handles.append(module.register_forward_hook(_Hook(left), with_kwargs=True, always_call=True))
+        for parameter_name, parameter in module._parameters.items() if self._records else ():
+            if parameter is not None and parameter.requires_grad and parameter.is_leaf:
+                self._hook_parameter(name, parameter_name, parameter)
 
     def _enter(self, module: nn.Module, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        recorder = self._recorder
+        if not recorder.is_recording:
+            return
         recomputed = int(torch._C._current_graph_task_id()) != -1 and torch.is_grad_enabled()
-        counted = f"{name}#recompute" if recomputed else name
-        number = self._numbers.get(counted, 0)
-        self._numbers[counted] = number + 1
+        number = recorder.number(f"{name}#recompute" if recomputed else name)
         record = f"{name}.forward.{number}{'#recompute' if recomputed else ''}"
-        parent = self._recorder.parents[-1] if self._recorder.parents else None
-        call = None
-        if self._records and self._recorder.selection.takes_call(record, self._recorder.parents):
-            call = self._recorder.open(Draft(record, "forward"), args, kwargs, parent)
+        parents = recorder.parents
+        parent, outside = parents[-1] if parents else None, list(parents)
+        # First of all: whatever fails below, the module is open, and `_leave` will come.
+        opened = _Open(module)
+        self._open.append(opened)
+        parents.append(record)
+        if self._records and recorder.selection.takes_call(record, outside):
+            call = recorder.open(Draft(record, "forward"), args, kwargs, parent)
             call.draft.is_recompute = recomputed
             call.draft.parameters = {
-                key: self._recorder.observer.nest(value)
-                for key, value in module._parameters.items()
-                if value is not None
+                key: recorder.observer.nest(value) for key, value in module._parameters.items() if value is not None
             }
             call.mutated = None
-        self._open.append((module, call, record))
-        self._recorder.parents.append(record)
+            opened.call = call
 
-    def _leave(self, module: nn.Module, output: Any) -> None:
-        # Modules inside that raised are still open; they did not return.
-        while self._open:
-            opened, call, _ = self._open.pop()
-            self._recorder.parents.pop()
-            if opened is module:
-                if call is not None:
-                    self._recorder.end(call, output)
+    def _leave(self, module: nn.Module, output: Any, error: BaseException | None) -> None:
+        stack = self._open
+        if not any(opened.module is module for opened in stack):
+            return  # entered before the recording began
+        while stack:
+            # Modules inside that raised are still open; they did not return.
+            opened = stack.pop()
+            if self._recorder.parents:
+                self._recorder.parents.pop()
+            if opened.module is module:
+                if opened.call is not None:
+                    self._end(opened, opened.call, output, error)
                 return
+
+    def _end(self, opened: _Open, call: Call, output: Any, error: BaseException | None) -> None:
+        raised = output is None and error is not None and error is not opened.error_before
+        if raised and error is not None:
+            self._recorder.failed(call, error)
+        else:
+            self._recorder.end(call, output)
 
     def _hook_parameter(self, name: str, parameter_name: str, parameter: nn.Parameter) -> None:
         def accumulated(leaf: torch.Tensor) -> None:
             self._recorder.boundary.run(name, lambda: self._take_gradient(name, parameter_name, leaf))
 
-        handle = parameter.register_post_accumulate_grad_hook(accumulated)  # type: ignore[no-untyped-call]
+        handle = parameter.register_post_accumulate_grad_hook(_Hook(accumulated))  # type: ignore[no-untyped-call]
         self._handles.append(handle)
 
     def _take_gradient(self, name: str, parameter_name: str, leaf: torch.Tensor) -> None:
-        if not self._recorder.is_recording or not self._recorder.selection.takes_direction("backward"):
+        if not self._recorder.selection.takes_direction("backward"):
             return
         events = self._events.setdefault(name, {})
         event = events.get(parameter_name, 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
@@ -54,16 +54,36 @@ class Recorder:
     selection: Selection
     boundary: Boundary
     stacks: StackBook | None
-    parents: list[str] = field(default_factory=list)
     is_recording: bool = False
 
     def __post_init__(self) -> None:
         self.observer = Observer(self.meter)
+        self._local = threading.local()
+        self._leaf_hooks: list[Any] = []
         self._numbers: dict[str, int] = {}
         self._drafts: list[Draft] = []
         self._construct: dict[str, str | None] = {}
         self._lock = threading.RLock()
         self._generation = 0
+
+    @property
+    def parents(self) -> list[str]:
+        """The modules this thread is inside of, outermost first."""
+        found: list[str] | None = getattr(self._local, "parents", None)
+        if found is None:
+            found = self._local.parents = []
+        return found
+
+    def number(self, counted: str) -> int:
+        """Return how often something was called before in this step."""
+        with self._lock:
+            number = self._numbers.get(counted, 0)
+            self._numbers[counted] = number + 1
+            return number
+
+    def remove_at_step(self, handle: Any) -> None:
+        """Remove a hook on a tensor of the user's when the step ends."""
+        self._leaf_hooks.append(handle)
 
     def begin(self, api: Api, args: Sequence[Any], kwargs: dict[str, Any], frame: FrameType) -> Call | None:
         """Number an API call and look at its inputs, which it may overwrite."""
@@ -71,8 +91,7 @@ class Recorder:
         # the other calls keep theirs whether or not activations are recomputed.
         in_backward, recomputed = _in_backward(), _in_backward() and torch.is_grad_enabled()
         counted = f"{api.name}#recompute" if recomputed else api.name
-        number = self._numbers.get(counted, 0)
-        self._numbers[counted] = number + 1
+        number = self.number(counted)
         name = f"{api.name}.{number}.forward{'#recompute' if recomputed else ''}"
         parent = self.parents[-1] if self.parents else None
         if not self.selection.takes_call(name, self.parents):
@@ -134,6 +153,9 @@ class Recorder:
             construct, self._construct = self._construct, {}
             self._numbers.clear()
             self._generation += 1
+            for handle in self._leaf_hooks:
+                handle.remove()
+            self._leaf_hooks.clear()
             records = [draft.finish() for draft in drafts if draft.name in construct]
             stacks = self.stacks.groups() if self.stacks is not None else []
             if self.stacks is not None:
@@ -152,9 +174,10 @@ class Recorder:
         draft = BackwardDraft(name, call.slots, call.kwarg_slots, slots)
         taker = _Taker(self, draft, _backward_parent(call.parent))
         if found:
-            _gradients.watch(
+            handles = _gradients.watch(
                 call.edges, found, take_input=taker.take_input, take_output=taker.take_output, guard=taker.guard
             )
+            self._leaf_hooks += handles
         elif call.mutated is not None and call.mutated.requires_grad:
             _gradients.watch_mutated(call.edges, call.mutated, take_input=taker.take_input, guard=taker.guard)
 

@@ -60,7 +60,7 @@ class Session:
         self._level = "mix" if config.task == "structure" else config.level
         apis = ApiTable(views=config.views or config.risk_level == "ALL", core_only=config.risk_level == "CORE")
         self._apis = ApiWatcher(self._recorder, apis)
-        self._modules = ModuleWatcher(self._recorder, records=self._level in ("L0", "mix"), gradients=True)
+        self._modules = ModuleWatcher(self._recorder, records=self._level in ("L0", "mix"))
         self._collectives = CollectiveWatcher(self._recorder)
         self._optimizer_hooks: list[Any] = []
         self._writer: RunWriter | None = None
@@ -160,7 +160,7 @@ class Session:
                 if generation == self._recorder.generation:
                     self._boundary.run(name, lambda: self._save(gradient, f"{name}_grad", number, False))
 
-            variable.register_hook(arrived)  # type: ignore[no-untyped-call]
+            self._recorder.remove_at_step(variable.register_hook(arrived))  # type: ignore[no-untyped-call]
 
     def _is_wanted(self, rank: int | None) -> bool:
         own = _rank() if rank is None else rank
@@ -175,6 +175,7 @@ class Session:
             rank=rank,
             tensor_format=self._config.tensor.tensor_format if self._config.task == "tensor" else "safetensors",
             overwrite=self._config.overwrite,
+            skip_unwritable=True,
         )
         _at_exit(self)
 
@@ -242,7 +243,10 @@ def _rank() -> int:
 def _remove_mode(mode: ApiWatcher) -> None:
     """Take our mode off the stack wherever it is; somebody may have entered another one since."""
     above = []
-    while (top := _pop_mode()) is not mode:  # type: ignore[no-untyped-call]
+    while torch._C._len_torch_function_stack():  # in another thread than start() it is not on the stack
+        top = _pop_mode()  # type: ignore[no-untyped-call]
+        if top is mode:
+            break
         above.append(top)
     for other in reversed(above):
         _push_mode(other)  # type: ignore[no-untyped-call]

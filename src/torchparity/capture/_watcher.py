@@ -27,11 +27,16 @@ class ApiWatcher(TorchFunctionMode):
         self, func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
+        # A compiler or tracer that looks at us would put our own work into the user's graph.
+        if torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None:
+            return func(*args, **kwargs)
+        if not self._recorder.is_recording:
+            return func(*args, **kwargs)
         api = self._apis[func]
+        if api.exposes_storage:
+            tensors = [value for value in args if isinstance(value, torch.Tensor)]
+            self._recorder.boundary.run(api.name, lambda: self._recorder.meter.distrust(*tensors))
         if api.treatment == "pass":
-            if api.exposes_storage and args and isinstance(args[0], torch.Tensor):
-                tensor = args[0]
-                self._recorder.boundary.run(api.name, lambda: self._recorder.meter.distrust(tensor))
             return func(*args, **kwargs)
         if api.treatment == "engine":
             return self._through_the_engine(func, args, kwargs)
@@ -49,8 +54,16 @@ class ApiWatcher(TorchFunctionMode):
             raised = error
             recorder.boundary.run(api.name, lambda: recorder.failed(call, raised))
             raise
-        recorder.boundary.run(api.name, lambda: recorder.end(call, output, keep=not api.is_factory))
+        recorder.boundary.run(api.name, lambda: self._finish(api, call, args, kwargs, output))
         return output
+
+    def _finish(self, api: Api, call: Call, args: Sequence[Any], kwargs: dict[str, Any], output: Any) -> None:
+        meter = self._recorder.meter
+        if api.writes_buffers:
+            for value in (*args, *kwargs.values()):
+                if isinstance(value, torch.Tensor) and not value.requires_grad:
+                    meter.renew(value)
+        self._recorder.end(call, output, keep=not api.is_factory)
 
     def _through_the_engine(self, func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """Run backward with the mode on, or what a custom backward and a recomputation call would go unseen."""

@@ -55,8 +55,9 @@ class RunWriter:
     """Writes the steps of one rank below `path`.
 
     Tensors handed to `add` are written later by another thread: the caller must not
-    change them. When the disk refuses, the next call raises `RunWriteError`; finished
-    steps stay readable.
+    change them. A record that holds something no file can hold fails the run, or with
+    `skip_unwritable` is left out and named to every reader. When the disk refuses, the
+    next call raises `RunWriteError`; finished steps stay readable.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class RunWriter:
         tensor_format: str = "safetensors",
         overwrite: bool = False,
         converted_from: str | None = None,
+        skip_unwritable: bool = False,
         queue_bytes: int = QUEUE_BYTES,
     ) -> None:
         _check_choice("task", task, get_args(Task))
@@ -78,6 +80,7 @@ class RunWriter:
         self._format: TensorFormat = plugins.load("storage", tensor_format)
         self._format.prepare_to_write()
         self._info = RunInfo(task=task, level=level, tool=converted_from, run_id=uuid.uuid4().hex)
+        self._skip_unwritable = skip_unwritable
         self._make_room(overwrite)
         self._queue: ByteBoundedQueue[_Start | _Add | _Finish | _Close] = ByteBoundedQueue(queue_bytes)
         self._failure: ParityError | None = None
@@ -192,7 +195,7 @@ class RunWriter:
                 elif step is None:
                     raise InternalError("a record reached the writer outside a step.")
                 elif isinstance(task, _Add):
-                    step.add(task.record, task.tensors, flush=self._queue.is_empty())
+                    step.add(task.record, task.tensors, flush=self._queue.is_empty(), skip=self._skip_unwritable)
                 else:
                     step.finish(task.stacks, task.construct, task.missing)
                     step = None

@@ -32,16 +32,21 @@ class StepWriter:
         self.folder, self._info, self._format = folder, info, tensor_format
         # dump.json comes last: where it is, the step is whole.
         self._lines: dict[str, list[bytes]] = {"debug.json": [], "dump.json": []}
+        self._left_out: list[str] = []
         self._sink: TensorSink | None = None
         folder.mkdir(parents=True, exist_ok=True)
         self._journal = (folder / JOURNAL).open("wb")
         self._journal.write(encode(self._head()) + b"\n")
 
-    def add(self, record: Record, tensors: Mapping[str, SharedTensor], *, flush: bool) -> None:
+    def add(self, record: Record, tensors: Mapping[str, SharedTensor], *, flush: bool, skip: bool) -> None:
         placed = _place(record, {item: self._store(record.item_name(item), tensors[item]) for item in tensors})
-        entry = (
-            encode_bare(record_to_json(placed, _as_it_is)) if self._format.bare_nan else encode(record_to_json(placed))
-        )
+        try:
+            entry = self._entry(placed)
+        except (TypeError, ValueError, AttributeError, RecursionError, OverflowError) as error:
+            if not skip:
+                raise
+            self._left_out.append(f"{record.name[:200]} could not be written ({str(error)[:200]}).")
+            return
         name = encode(record.name)
         self._lines["debug.json" if record.direction == "debug" else "dump.json"].append(name + b": " + entry)
         self._journal.write(b"[" + name + b", " + encode(record.direction) + b", " + entry + b"]\n")
@@ -56,7 +61,7 @@ class StepWriter:
         _write_whole(self.folder / "construct.json", _lines_of(dict(construct)))
         for name, lines in self._lines.items():
             if lines or (name == "dump.json" and not self._lines["debug.json"]):
-                head = encode(self._head(missing))[:-1]
+                head = encode(self._head([*missing, *self._left_out]))[:-1]
                 _write_whole(self.folder / name, head + b', "data": {\n' + b",\n".join(lines) + b"\n}}\n")
         self._journal.close()
         (self.folder / JOURNAL).unlink()
@@ -75,6 +80,11 @@ class StepWriter:
             self._journal.close()
         for part in self.folder.glob(".*.part"):
             part.unlink(missing_ok=True)
+
+    def _entry(self, record: Record) -> bytes:
+        if self._format.bare_nan:
+            return encode_bare(record_to_json(record, _as_it_is))
+        return encode(record_to_json(record))
 
     def _store(self, name: str, tensor: SharedTensor) -> tuple[str, Location | None]:
         if tensor.place is not None:

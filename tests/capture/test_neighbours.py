@@ -1,0 +1,248 @@
+"""What else people do while a recording is on: none of it may break, and none of it may make a record untrue."""
+
+from __future__ import annotations
+
+import copy
+import io
+import pickle
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from tests.conftest import ROOT
+from torchparity import open_run
+from torchparity.capture import PrecisionDebugger, capture
+
+
+def values(path, record, role="input_args", place=0):
+    part = open_run(path).part()
+    return part.tensor(getattr(part.records[record], role)[place]).array.tolist()
+
+
+def test_the_public_name_works_again_and_again(tmp_path):
+    code = (
+        "import sys, torch, torchparity\n"
+        "for n in range(3):\n"
+        "    with torchparity.capture(sys.argv[1] + str(n)): torch.ones(1) + 1\n"
+        "import torchparity.capture\n"
+        "with torchparity.capture(sys.argv[1] + '3'): torch.ones(1) + 1\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, tmp_path / "run"], capture_output=True, text=True, cwd=ROOT)
+
+    assert done.returncode == 0, done.stderr
+    assert len(list(tmp_path.iterdir())) == 4
+
+
+def test_tensors_can_be_swapped(tmp_path):
+    left, right = torch.zeros(2), torch.ones(2)
+    with capture(tmp_path):
+        torch.sin(left)
+        torch.utils.swap_tensors(left, right)
+
+    assert left.tolist() == [1, 1]
+
+
+def test_a_model_can_be_copied_and_pickled(tmp_path):
+    model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+    with capture(tmp_path, model=model):
+        twin = copy.deepcopy(model)
+        twin(torch.ones(1, 2))
+        torch.save(model, io.BytesIO())
+        again = pickle.loads(pickle.dumps(model))
+    again(torch.ones(1, 2))
+
+    assert not [name for name in open_run(tmp_path).part().records if name.startswith("Module")]
+
+
+@pytest.mark.parametrize("fullgraph", [False, True])
+def test_a_compiled_model_gives_the_same_and_is_passed_over(tmp_path, fullgraph):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(3, 3), nn.GELU())
+    x = torch.randn(2, 3)
+    expected = model(x)
+    compiled = torch.compile(model, backend="aot_eager", fullgraph=fullgraph)
+    with capture(tmp_path, model=model):
+        got = compiled(x)
+        got.sum().backward()
+        torch.exp(x)
+
+    assert torch.equal(got, expected)
+    assert "Torch.exp.0.forward" in open_run(tmp_path).part().records
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_model_can_be_traced(tmp_path):
+    model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+    with capture(tmp_path, model=model):
+        traced = torch.jit.trace(model, torch.ones(1, 2))
+
+    assert torch.equal(traced(torch.ones(1, 2)), model(torch.ones(1, 2)))
+
+
+def test_stop_in_another_thread_does_no_harm(tmp_path):
+    debugger = PrecisionDebugger(dump_path=tmp_path)
+    debugger.start()
+    torch.ones(1).exp()
+    thread = threading.Thread(target=debugger.stop)
+    thread.start()
+    thread.join()
+    torch.ones(1).log()
+    debugger.close()
+    while torch._C._len_torch_function_stack():
+        torch.overrides._pop_mode()
+
+    assert not [name for name in open_run(tmp_path).part().records if "log" in name]
+
+
+def test_models_in_two_threads_keep_their_own_parents(tmp_path):
+    models = [nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4)) for _ in range(2)]
+
+    def run(model):
+        for _ in range(40):
+            model(torch.ones(1, 4))
+
+    with capture(tmp_path, model=models, level="L0"):
+        threads = [threading.Thread(target=run, args=(model,)) for model in models]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    part = open_run(tmp_path).part()
+
+    assert len(part.records) == 2 * 40 * 3
+    for name, parent in part.construct.items():
+        if ".Linear." in name:
+            assert parent.split(".")[1] == name.split(".")[1]
+
+
+def test_running_statistics_are_seen_as_they_change(tmp_path):
+    norm, x = nn.BatchNorm1d(2), torch.randn(4, 2) + 3
+    with capture(tmp_path, task="tensor"):
+        norm(x)
+        norm(x)
+
+    assert values(tmp_path, "Functional.batch_norm.0.forward", place=1) == [0, 0]
+    assert values(tmp_path, "Functional.batch_norm.1.forward", place=1) == pytest.approx((x.mean(0) * 0.1).tolist())
+
+
+def test_memory_shared_with_numpy_is_looked_at_again(tmp_path):
+    array = np.zeros(2, np.float32)
+    with capture(tmp_path, task="tensor"):
+        tensor = torch.from_numpy(array)
+        torch.cos(tensor)
+        array += 4
+        torch.cos(tensor)
+
+    assert values(tmp_path, "Torch.cos.1.forward") == [4, 4]
+
+
+def test_replaced_data_are_seen(tmp_path):
+    parameter = nn.Parameter(torch.ones(2))
+    with capture(tmp_path, task="tensor"):
+        torch.sin(parameter)
+        parameter.data = torch.full((2,), 5.0)
+        torch.sin(parameter)
+
+    assert values(tmp_path, "Torch.sin.1.forward") == [5, 5]
+
+
+def test_a_conjugate_is_not_its_origin(tmp_path):
+    z = torch.tensor([1 + 2j])
+    with capture(tmp_path, task="tensor"):
+        torch.sin(z)
+        torch.sin(z.conj())
+        torch.abs(z.imag)
+        torch.abs(z.conj().imag)
+
+    assert values(tmp_path, "Torch.sin.1.forward") == [1 - 2j]
+    assert values(tmp_path, "Torch.abs.1.forward") == [-2]
+
+
+def test_hooks_on_leaves_go_with_the_step(tmp_path):
+    leaf = nn.Parameter(torch.ones(2))
+    model = nn.Identity()
+    with capture(tmp_path, model=model) as recording:
+        for _ in range(3):
+            model(leaf).sum().backward()
+            recording.save(leaf, "leaf")
+            recording.step()
+
+    assert not leaf._backward_hooks
+
+
+def test_a_module_that_raises_is_recorded_with_its_error(tmp_path):
+    class Inner(nn.Module):
+        def forward(self, x):
+            raise ValueError("no such luck")
+
+    class Outer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner, self.fc = Inner(), nn.Linear(2, 2)
+
+        def forward(self, x):
+            try:
+                self.inner(x)
+            except ValueError:
+                return self.fc(x)
+
+    model = Outer()
+    with capture(tmp_path, model=model):
+        model(torch.ones(1, 2))
+
+    part = open_run(tmp_path).part()
+
+    assert part.records["Module.inner.Inner.forward.0"].error == "ValueError: no such luck"
+    assert part.records["Module.fc.Linear.forward.0"].error is None
+    assert part.construct["Module.fc.Linear.forward.0"] == "Module.Outer.forward.0"
+    assert part.records["Module.Outer.forward.0"].error is None
+
+
+def test_calls_after_stop_are_not_recorded(tmp_path):
+    model = nn.Linear(2, 2)
+    debugger = PrecisionDebugger(dump_path=tmp_path, level="L0")
+    debugger.start(model)
+    model(torch.ones(2))
+    debugger.stop()
+    model(torch.ones(2))
+    debugger.step()
+    debugger.close()
+
+    assert list(open_run(tmp_path).part().records) == ["Module.Linear.forward.0"]
+
+
+def test_freed_storages_and_odd_arguments_cost_no_record(tmp_path):
+    freed = torch.ones(4)
+    freed.untyped_storage().resize_(0)
+    with capture(tmp_path):
+        torch.is_same_size(freed, freed)
+        freed.shape  # noqa: B018
+        torch.zeros_like(freed)
+        torch.full((1,), 1.0).mul(float(10**300)).add(1, alpha=10**15)
+
+    part = open_run(tmp_path).part()
+
+    assert "Torch.zeros_like.0.forward" in part.records
+    assert part.problems == []
+
+
+def test_gradients_of_an_in_place_call_on_a_view_are_right_or_absent(tmp_path):
+    x = torch.randn(3, 2, requires_grad=True)
+    y = x * 1
+    with capture(tmp_path, task="tensor"):
+        y[1].mul_(3)
+        (y * 2).sum().backward()
+
+    part = open_run(tmp_path).part()
+    record = part.records.get("Tensor.mul_.0.backward")
+
+    if record is not None and record.output[0] is not None:
+        assert part.tensor(record.output[0]).array.tolist() == [6, 6]
+    if record is not None and record.input_args[0] is not None:
+        assert part.tensor(record.input_args[0]).array.tolist() == [2, 2]
