@@ -32,6 +32,7 @@ _TENSOR_ARGUMENTS = frozenset(
 _NEVER_WAITED_FOR = frozenset({"isend", "irecv", "batch_isend_irecv"})
 
 
+@functools.cache
 def collectives() -> dict[str, Callable[..., Any]]:
     """Return the functions of torch.distributed that move tensors within a group, whatever this torch calls them."""
     found: dict[str, Callable[..., Any]] = {}
@@ -55,7 +56,7 @@ class CollectiveWatcher:
     def attach(self) -> None:
         if not distributed.is_available() or self._replaced:
             return
-        self._replaced = collectives()
+        self._replaced = dict(collectives())
         for name, original in self._replaced.items():
             setattr(distributed, name, self._watched(name, original))
 
