@@ -375,8 +375,8 @@ def test_the_writer_needs_little_memory_for_many_tensors(tmp_path):
 
     done = subprocess.run([sys.executable, "-c", code, tmp_path], capture_output=True, text=True, check=True)
 
-    # 1.6 GB went through; two shards of 256 MiB, the queue and Python itself stay.
-    assert int(done.stdout) < 750_000
+    # 1.6 GB went through; two shards of 128 MiB, one more while it is written, the queue and Python itself stay.
+    assert int(done.stdout) < 650_000
 
 
 def test_shards_may_be_read_by_whoever_may_read_the_run(tmp_path):

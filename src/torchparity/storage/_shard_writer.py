@@ -23,7 +23,7 @@ from torchparity.records import Location
 from torchparity.storage._shard_reader import NATIVE, Shard
 from torchparity.tensors import HostTensor
 
-SHARD_BYTES = 256 << 20
+SHARD_BYTES = 128 << 20
 _BLOCK = 1 << 20
 Bytes = npt.NDArray[np.uint8]
 

@@ -1,4 +1,4 @@
-"""Our own format: safetensors shards of about 256 MiB, equal tensors stored once, mapped when read."""
+"""Our own format: safetensors shards of about 128 MiB, equal tensors stored once, mapped when read."""
 
 from __future__ import annotations
 
