@@ -34,7 +34,6 @@ class Call:
     spent_before: float = 0.0
     parent: str | None = None
     mutated: torch.Tensor | None = None
-    wants_backward: bool = True
 
 
 @dataclass

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import linecache
 import os
-import sys
 from types import CodeType, FrameType
 
 import torch
@@ -52,7 +51,3 @@ class StackBook:
 def _frame(code: CodeType, line: int) -> str:
     source = linecache.getline(code.co_filename, line).strip()
     return f"File {code.co_filename}, line {line}, in {code.co_name}, \n {source}"
-
-
-def calling_frame() -> FrameType:
-    return sys._getframe(1)
