@@ -232,17 +232,16 @@ def test_freed_storages_and_odd_arguments_cost_no_record(tmp_path):
     assert part.problems == []
 
 
-def test_gradients_of_an_in_place_call_on_a_view_are_right_or_absent(tmp_path):
+def test_an_in_place_call_on_a_view_has_no_gradient_rather_than_a_wrong_one(tmp_path):
     x = torch.randn(3, 2, requires_grad=True)
     y = x * 1
     with capture(tmp_path, task="tensor"):
         y[1].mul_(3)
         (y * 2).sum().backward()
 
-    part = open_run(tmp_path).part()
-    record = part.records.get("Tensor.mul_.0.backward")
+    records = open_run(tmp_path).part().records
 
-    if record is not None and record.output[0] is not None:
-        assert part.tensor(record.output[0]).array.tolist() == [6, 6]
-    if record is not None and record.input_args[0] is not None:
-        assert part.tensor(record.input_args[0]).array.tolist() == [2, 2]
+    assert x.grad.tolist() == [[2, 2], [6, 6], [2, 2]]
+    assert "Tensor.mul_.0.forward" in records
+    # A known gap: autograd hides this gradient inside the copy into the base.
+    assert "Tensor.mul_.0.backward" not in records
