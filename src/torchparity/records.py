@@ -18,7 +18,7 @@ from torchparity.naming import Direction, flatten
 Number = float | int | bool | None
 
 
-class Statistics(msgspec.Struct, frozen=True, kw_only=True):
+class Statistics(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What is known of a tensor's values.
 
     `max` to `norm` are over all elements, so one NaN makes all four NaN. The `finite_`
@@ -40,7 +40,7 @@ class Statistics(msgspec.Struct, frozen=True, kw_only=True):
     zero_count: int | None = None
 
 
-class Location(msgspec.Struct, frozen=True):
+class Location(msgspec.Struct, frozen=True, gc=False):
     """Where the bytes of a tensor are: a shard, the key inside it, and their CRC-32."""
 
     file: str
@@ -48,7 +48,7 @@ class Location(msgspec.Struct, frozen=True):
     crc32: str
 
 
-class TensorLeaf(msgspec.Struct, frozen=True, kw_only=True):
+class TensorLeaf(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A tensor: dtype as torch prints it ("torch.bfloat16"), shape, and what was kept of it."""
 
     dtype: str
@@ -130,6 +130,9 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     def items(self) -> Iterator[Item]:
         """Yield every leaf with its name: inputs, keyword inputs, parameters, outputs."""
         for role, nest in self._roles():
+            if isinstance(nest, LEAF_TYPES):  # nearly every argument
+                yield Item(role, role.partition(".")[0], nest)
+                continue
             for name, leaf in flatten(role, nest, LEAF_TYPES):
                 yield Item(name, role.partition(".")[0], _leaf(leaf))
         for name, nest in self.gradients.items():

@@ -9,10 +9,11 @@ import shutil
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from tests.conftest import write_linear_run
-from torchparity import open_run
+from torchparity import HostTensor, Record, RunWriter, TensorLeaf, open_run
 from torchparity.errors import DamagedFileError, NotRecordedError, ParityError, RunNotFoundError, UnsafeFileError
 
 RECORD = "Functional.linear.0.forward"
@@ -209,6 +210,31 @@ def test_two_items_that_share_bytes_are_each_held_to_their_own_checksum(linear_r
     edit_dump(linear_run, share)
 
     assert len(open_run(linear_run).part().verify()) == 1
+
+
+def test_reading_all_values_stops_at_the_damaged_tensor_with_its_sentence(tmp_path):
+    with RunWriter(tmp_path / "run", task="tensor") as writer:
+        writer.start_step(0)
+        for index in range(100):
+            values = HostTensor.from_numpy(np.full(500, index, np.float32))
+            leaf = TensorLeaf(dtype=values.dtype, shape=values.shape)
+            writer.add(
+                Record(name=f"Torch.a.{index}.forward", direction="forward", output=[leaf]), {"output.0": values}
+            )
+    part = open_run(tmp_path / "run").part()
+    read = list(part.values())
+    assert [name for name, _ in read] == [name for name, _ in part.tensors()]
+    assert [tensor.array.tolist() for _, tensor in read] == [[index] * 500 for index in range(100)]
+
+    shard = shard_of(tmp_path / "run")
+    content = bytearray(shard.read_bytes())
+    content[-1] ^= 1  # of the last tensor
+    shard.write_bytes(content)
+    values = open_run(tmp_path / "run").part().values()
+
+    assert len([next(values) for _ in range(99)]) == 99
+    with pytest.raises(DamagedFileError, match="have changed since they were written"):
+        next(values)
 
 
 def test_a_header_longer_than_the_file_is_refused(linear_run):

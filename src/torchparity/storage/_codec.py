@@ -166,15 +166,17 @@ def _direction(name: str, entry: Any) -> Direction:
 def nest_from_json(value: Any, depth: int = 0) -> Nest:
     if value is None:
         return None
-    if depth > _DEEPEST:
-        raise MalformedError(f"an argument is nested more than {_DEEPEST} deep")
     if isinstance(value, list):
+        if depth > _DEEPEST:
+            raise MalformedError(f"an argument is nested more than {_DEEPEST} deep")
         return [nest_from_json(entry, depth + 1) for entry in value]
     if isinstance(value, dict):
         kind = value.get("type")
         # In a user's mapping every value is a leaf, so a text under "type" marks a leaf.
         if isinstance(kind, str):
             return _leaf_from_json(kind, value)
+        if depth > _DEEPEST:
+            raise MalformedError(f"an argument is nested more than {_DEEPEST} deep")
         return {key: nest_from_json(entry, depth + 1) for key, entry in value.items()}
     return ValueLeaf(type(value).__name__, value)
 
@@ -223,7 +225,7 @@ def _tensor_from_json(kind: str, entry: dict[str, Any]) -> TensorLeaf:
 
 
 def _statistics_from_json(entry: dict[str, Any]) -> Statistics | None:
-    if "Max" not in entry and not any(key in entry for key, _ in _STATISTICS):
+    if "Max" not in entry and "Min" not in entry and "Mean" not in entry and "Norm" not in entry:
         return None
     values = {field: _statistic(entry.get(key)) for key, field in _STATISTICS}
     if "zero" not in entry:
@@ -250,8 +252,10 @@ def _statistic(value: Any) -> Any:
 
 
 def _location(value: Any) -> Location:
-    if isinstance(value, dict) and all(isinstance(value.get(key), str) for key in ("file", "key", "crc32")):
-        return Location(value["file"], value["key"], value["crc32"])
+    if isinstance(value, dict):
+        file, key, crc32 = value.get("file"), value.get("key"), value.get("crc32")
+        if isinstance(file, str) and isinstance(key, str) and isinstance(crc32, str):
+            return Location(file, key, crc32)
     raise MalformedError("a tensor's stored_in does not say file, key and crc32")
 
 
