@@ -83,11 +83,12 @@ def measure(recorder: Callable[..., None], modes: list[str], laps: int, folder: 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--laps", type=int, default=7)
+    parser.add_argument("--modes", nargs="+", default=MODES)
     parser.add_argument("--recorder", choices=["ours", "msprobe"], default="ours")
     options = parser.parse_args()
     logging.disable(logging.INFO)
     recorder = ours if options.recorder == "ours" else msprobe
-    modes = MODES if options.recorder == "ours" else ["statistics-L1", "statistics-L0"]
+    modes = options.modes
     ratios = measure(recorder, modes, options.laps, Path("bench_data") / options.recorder)
     median = {mode: statistics.median(values) for mode, values in ratios.items()}
     print(
@@ -97,7 +98,7 @@ def main() -> None:
     )
     peer = os.environ.get("TORCHPARITY_PEER")
     if peer and options.recorder == "ours":
-        arguments = [peer, __file__, "--recorder", "msprobe", "--laps", str(options.laps)]
+        arguments = [peer, __file__, "--recorder", "msprobe", "--laps", str(options.laps), "--modes", *options.modes]
         done = subprocess.run(arguments, capture_output=True, text=True)
         print(next((line for line in done.stdout.splitlines() if line.startswith('{"bench"')), done.stderr[-500:]))
 

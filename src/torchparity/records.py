@@ -77,7 +77,7 @@ class GroupLeaf(msgspec.Struct, frozen=True, kw_only=True):
     type: str = "torch.ProcessGroup"
 
 
-class ValueLeaf(msgspec.Struct, frozen=True):
+class ValueLeaf(msgspec.Struct, frozen=True, gc=False):
     """Any other argument: its type by name and a value that JSON can hold.
 
     int, float, bool, str: the value. complex: [real, imaginary]. slice: [start, stop, step].
@@ -92,11 +92,12 @@ class ValueLeaf(msgspec.Struct, frozen=True):
 
 Leaf = TensorLeaf | GroupLeaf | ValueLeaf | None
 Nest = Any  # Leaf, or list[Nest], or dict[str, Nest]: msgspec and mypy have no use for the recursion
+_SCALARS: dict[type, str] = {kind: kind.__name__ for kind in (bool, int, float, str)}
 LEAF_TYPES = (TensorLeaf, GroupLeaf, ValueLeaf)
 _NONFINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
-class Item(msgspec.Struct, frozen=True):
+class Item(msgspec.Struct, frozen=True, gc=False):
     """One leaf of a record: `input.0`, `input.weight`, `output.1`, `parameters.bias`."""
 
     name: str
@@ -260,6 +261,8 @@ def describe(value: Any) -> ValueLeaf | TensorLeaf | None:
     if value is None:
         return None
     kind = type(value)
+    if kind in _SCALARS:
+        return ValueLeaf(_SCALARS[kind], value)
     if kind.__module__ == "numpy" and hasattr(value, "dtype"):
         return _describe_numpy(kind.__name__, value)
     if isinstance(value, (bool, int, float, str)):

@@ -59,6 +59,9 @@ _CORE_WORDS = _words(
 )
 
 
+_READING_I = frozenset({"invert", "int", "index"})
+
+
 @dataclass(frozen=True)
 class Api:
     """One function: the name its calls are counted under, and how a call is treated."""
@@ -68,6 +71,7 @@ class Api:
     is_factory: bool = False  # its memory may be filled behind our back before it is used
     exposes_storage: bool = False  # values may change from now on without a new version
     writes_buffers: bool = False  # changes arguments without a new version
+    writes: bool = True  # may change its arguments
 
 
 class ApiTable:
@@ -103,7 +107,21 @@ class ApiTable:
             is_factory=name in _FACTORIES,
             exposes_storage=exposes,
             writes_buffers=name.endswith(_WRITES_BUFFERS),
+            writes=_may_write(full, name),
         )
+
+
+def _may_write(full: str, name: str) -> bool:
+    """Tell whether a call may change its arguments; when in doubt it may."""
+    if full.startswith("torch.nn.functional."):
+        function = getattr(torch.nn.functional, name, None)
+        parameters = getattr(getattr(function, "__code__", None), "co_varnames", ())
+        return name.endswith((*_WRITES_BUFFERS, "_")) or name.startswith("embedding") or "inplace" in parameters
+    if full.startswith("torch.Tensor."):
+        written = name.endswith("_") and not name.endswith("__")
+        return written or name == "__setitem__" or (name.startswith("__i") and name.strip("_") not in _READING_I)
+    rest = full.removeprefix("torch.").removeprefix("_VF.").removeprefix("_C._nn.")
+    return not full.startswith("torch.") or "." in rest or name.endswith(("_", *_WRITES_BUFFERS))
 
 
 def _full_name(function: Any) -> str:

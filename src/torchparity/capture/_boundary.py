@@ -23,17 +23,17 @@ class Boundary:
         self._process = os.getpid()
         self.spent = 0.0  # seconds in our own code, which are no part of what a call took
 
-    def run(self, what: str, work: Callable[[], Any]) -> Any:
-        """Return what `work` returns, or None where it failed. Torch functions inside are not recorded."""
+    def run(self, what: str, work: Callable[..., Any], *arguments: Any) -> Any:
+        """Return what `work(*arguments)` returns, or None where it failed. Torch functions inside are not recorded."""
         if os.getpid() != self._process:
             return None  # a forked worker of a DataLoader inherits the watchers, and must not write
         began = time.perf_counter()
         try:
             with torch._C.DisableTorchFunction():
                 if torch._C._len_torch_dispatch_stack() == 0:
-                    return work()
+                    return work(*arguments)
                 with _disable_current_modes():  # a user's own mode must not see what we compute
-                    return work()
+                    return work(*arguments)
         except Exception as error:  # noqa: BLE001 - the boundary: a recorder's fault must not stop a training
             self.note(what, error)
             return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 import torch
 
 from torchparity.capture._meter import Meter, SeenTensor
@@ -13,6 +14,8 @@ from torchparity.records import GroupLeaf, Nest, Record, describe
 from torchparity.storage import SharedTensor
 
 _DEEPEST = 32
+_TENSORS = frozenset({torch.Tensor, torch.nn.Parameter})
+_SCALARS = frozenset({bool, int, float, str})
 
 
 class Slot:
@@ -31,9 +34,10 @@ class Observer:
         self._meter = meter
 
     def nest(self, value: Any, *, keep: bool = True, depth: int = 0) -> Any:
-        if isinstance(value, torch.Tensor):
+        kind = type(value)
+        if kind in _TENSORS or isinstance(value, torch.Tensor):
             return self._meter.see(value, keep=keep)
-        if value is None or isinstance(value, (bool, int, float, str)):
+        if value is None or kind in _SCALARS:
             return describe(value)
         if isinstance(value, torch.Size) or depth > _DEEPEST:
             return describe(value)
@@ -70,37 +74,26 @@ def differentiable(value: Any, found: list[tuple[int, torch.Tensor]]) -> Any:
     return None
 
 
-class Draft:
-    """A record in the making; `values` collects the tensors to store by item name when it is finished."""
+class Draft(msgspec.Struct, gc=False):
+    """A record in the making; `values` collects the tensors to store by item name when it is finished.
 
-    __slots__ = (
-        "direction",
-        "error",
-        "gradients",
-        "in_backward",
-        "input_args",
-        "input_kwargs",
-        "is_recompute",
-        "name",
-        "output",
-        "output_kwargs",
-        "parameters",
-        "seconds",
-        "value",
-    )
+    Not tracked by the garbage collector, like all that is kept until the step ends: it would
+    walk thousands of objects, again and again, in the middle of a training step.
+    """
 
-    def __init__(self, name: str, direction: Direction) -> None:
-        self.name, self.direction = name, direction
-        self.input_args: list[Any] = []
-        self.input_kwargs: dict[str, Any] = {}
-        self.output: list[Any] = []
-        self.output_kwargs: dict[str, Any] = {}
-        self.parameters: dict[str, Any] | None = None
-        self.gradients: dict[str, Any] = {}
-        self.value: Any = None
-        self.is_recompute = self.in_backward = False
-        self.error: str | None = None
-        self.seconds: float | None = None
+    name: str
+    direction: Direction
+    input_args: list[Any] = []
+    input_kwargs: dict[str, Any] = {}
+    output: list[Any] = []
+    output_kwargs: dict[str, Any] = {}
+    parameters: dict[str, Any] | None = None
+    gradients: dict[str, Any] = {}
+    value: Any = None
+    is_recompute: bool = False
+    in_backward: bool = False
+    error: str | None = None
+    seconds: float | None = None
 
     def finish(self) -> tuple[Record, dict[str, SharedTensor]]:
         """Return the record and the values of its items."""

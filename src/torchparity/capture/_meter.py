@@ -4,23 +4,31 @@ The same tensor at the same version is not looked at twice. A tensor is known by
 storage, offset, shape and stride. A weak reference pins the storage's identity, so memory
 that was freed and used again is not mistaken for what was there before. No reference is
 held to tensors themselves, not even a weak one: torch refuses to swap such tensors.
+
+Tensors wait for `flush`, which measures all of them in one go; what came out is filled in
+by `finish`, when the step ends.
 """
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
+from torchparity.capture._memory import has_memory, is_dense, is_measurable, name_of, widened
+from torchparity.kernels._arena import Arena, HostArena
 from torchparity.kernels.cpu import CpuKernel
 from torchparity.records import Statistics, TensorLeaf
 from torchparity.storage import SharedTensor
-from torchparity.storage._torch import from_torch, memory
-from torchparity.tensors import DTYPES, HostTensor
+from torchparity.storage._torch import from_torch
 
 _LOW = (torch.float16, torch.bfloat16)
+Store = Callable[[SharedTensor], None]
 
 
 @dataclass(frozen=True)
@@ -33,36 +41,45 @@ class Kept:
     by_shape: bool = False  # the format stores a tensor with its shape, so a reshaped view is another tensor
 
 
-class Measurement:
-    """What is known of one tensor at one version."""
+class Measurement(msgspec.Struct, gc=False):
+    """What is known of one tensor at one version; filled in when the step ends."""
 
-    __slots__ = ("checksum", "statistics", "values")
+    statistics: Statistics | None = None
+    checksum: str | None = None
+    values: SharedTensor | None = None
 
-    def __init__(self, statistics: Statistics | None, checksum: str | None, values: SharedTensor | None) -> None:
-        self.statistics, self.checksum, self.values = statistics, checksum, values
 
+class SeenTensor(msgspec.Struct, gc=False):
+    """A tensor as calls saw it."""
 
-class SeenTensor:
-    """A tensor as a call saw it."""
-
-    __slots__ = ("dtype", "layout", "measurement", "requires_grad", "shape")
-
-    def __init__(self, tensor: torch.Tensor, measurement: Measurement | None) -> None:
-        self.dtype, self.shape = _NAMES.get(tensor.dtype) or str(tensor.dtype), tuple(tensor.shape)
-        self.requires_grad = tensor.requires_grad
-        self.layout = None if measurement is not None else _form(tensor)
-        self.measurement = measurement
+    dtype: torch.dtype
+    shape: torch.Size
+    requires_grad: bool
+    measurement: Measurement | None
+    layout: str | None = None
+    made: TensorLeaf | None = None
 
     def leaf(self) -> TensorLeaf:
-        known = self.measurement
-        return TensorLeaf(
-            dtype=self.dtype,
-            shape=self.shape,
-            statistics=known.statistics if known else None,
-            checksum=known.checksum if known else None,
-            requires_grad=self.requires_grad,
-            layout=self.layout,
-        )
+        """Return the leaf of every item that showed this tensor; call it when the step is over."""
+        if self.made is None:
+            known = self.measurement
+            self.made = TensorLeaf(
+                dtype=name_of(self.dtype),
+                shape=tuple(self.shape),
+                statistics=known.statistics if known else None,
+                checksum=known.checksum if known else None,
+                requires_grad=self.requires_grad,
+                layout=self.layout,
+            )
+        return self.made
+
+
+def _seen(tensor: torch.Tensor, measurement: Measurement) -> SeenTensor:
+    return SeenTensor(tensor.dtype, tensor.shape, tensor.requires_grad, measurement)
+
+
+def _unmeasured(tensor: torch.Tensor) -> SeenTensor:
+    return SeenTensor(tensor.dtype, tensor.shape, tensor.requires_grad, None, _form(tensor))
 
 
 def _form(tensor: torch.Tensor) -> str | None:
@@ -72,109 +89,148 @@ def _form(tensor: torch.Tensor) -> str | None:
 
 
 class Meter:
-    """Looks at tensors for one recording; `forget` at the end of each step."""
+    """Looks at tensors for one recording; `finish` at the end of each step."""
 
-    def __init__(self, kept: Kept, *, exact: bool) -> None:
-        self._kept = kept
+    def __init__(self, kept: Kept, *, exact: bool, store: Store | None = None) -> None:
+        self._kept, self._exact = kept, exact
+        self._store = store
         self._kernel = CpuKernel(exact=exact)
-        self._by_memory: dict[tuple[Any, ...], Measurement] = {}
+        self._lock = threading.RLock()
+        self._seen: dict[int, dict[Any, SeenTensor]] = {}
+        self._measured: dict[int, dict[Any, Measurement]] = {}
         self._storages: dict[int, StorageWeakRef] = {}
         self._distrusted: set[int] = set()
+        self._arenas: dict[torch.device, Arena] = {}
+        self._waiting: list[torch.Tensor] = []
+        self._open: list[tuple[Measurement, Arena, int]] = []
 
     def see(self, tensor: torch.Tensor, *, keep: bool = True) -> SeenTensor:
-        """Return what is known of a tensor, measuring it if need be; without `keep` it is not remembered."""
+        """Return what is known of a tensor, adding it to what waits if need be; without `keep` it is not remembered."""
         tensor = getattr(tensor, "_local_tensor", tensor)  # a sharded tensor: what this rank has of it
-        if not _is_measurable(tensor) or not _has_memory(tensor):
-            return SeenTensor(tensor, None)
-        version = None if tensor.is_inference() else tensor._version
-        if version is None or not keep:
-            return SeenTensor(tensor, self._measure(tensor))
-        memory_of_it = tensor.untyped_storage()
-        storage = memory_of_it._cdata
-        # What NumPy or a file shares cannot be resized, and can change without a new version.
-        if storage in self._distrusted or not memory_of_it.resizable():
-            return SeenTensor(tensor, self._measure(tensor))
-        form = (tensor.dtype, tensor.is_conj(), tensor.is_neg(), self._geometry(tensor))
-        key = (storage, version, tensor.storage_offset(), form)
-        measurement = self._by_memory.get(key)
-        if measurement is None:
-            measurement = self._by_memory[key] = self._measure(tensor)
-            self._pin(tensor, storage)
-        return SeenTensor(tensor, measurement)
+        try:
+            storage = tensor.untyped_storage()._cdata
+            look = (
+                tensor._version,
+                tensor.storage_offset(),
+                tensor.shape,
+                tensor.stride(),
+                tensor.dtype,
+                tensor.requires_grad,
+                tensor.is_neg(),
+                tensor.is_conj(),
+            )
+        except (RuntimeError, NotImplementedError):  # no storage, or a tensor of inference, which has no version
+            return self._unversioned(tensor)
+        known = self._seen.get(storage)
+        if known is not None and (found := known.get(look)) is not None:
+            return found
+        with self._lock:
+            return self._first_sight(tensor, storage, look, keep=keep)
+
+    def flush(self) -> None:
+        """Measure what waits: from here on those tensors may change."""
+        if self._waiting:
+            with self._lock:
+                for arena in self._arenas.values():
+                    arena.flush()
+                self._waiting.clear()
 
     def distrust(self, *tensors: torch.Tensor) -> None:
         """Somebody got at the memory itself: it may change from now on without a new version."""
+        self.flush()
         for tensor in tensors:
-            if _is_measurable(tensor) and _has_memory(tensor):
+            if is_measurable(tensor) and has_memory(tensor):
                 storage = tensor.untyped_storage()._cdata
                 self._pin(tensor, storage)
                 self._distrusted.add(storage)
+                self._drop(storage)
 
     def renew(self, tensor: torch.Tensor) -> None:
         """Forget what was known of a tensor's memory: it was written without a new version."""
-        if _is_measurable(tensor) and _has_memory(tensor):
-            storage = tensor.untyped_storage()._cdata
-            self._by_memory = {key: known for key, known in self._by_memory.items() if key[0] != storage}
+        if is_measurable(tensor) and has_memory(tensor):
+            self._drop(tensor.untyped_storage()._cdata)
 
-    def forget(self) -> None:
-        self._by_memory.clear()
-        self._distrusted.clear()
-        self._storages.clear()
+    def finish(self) -> None:
+        """Fill in every measurement of the step and forget its tensors."""
+        with self._lock:
+            self.flush()
+            readings = {id(arena): arena.take() for arena in self._arenas.values()}
+            for measurement, arena, number in self._open:
+                measurement.statistics, measurement.checksum = readings[id(arena)][number]
+            self._open.clear()
+            self._seen.clear()
+            self._measured.clear()
+            self._distrusted.clear()
+            self._storages.clear()
+
+    def _unversioned(self, tensor: torch.Tensor) -> SeenTensor:
+        if not is_measurable(tensor) or not has_memory(tensor):
+            return _unmeasured(tensor)
+        with self._lock:
+            return _seen(tensor, self._measure(tensor))
+
+    def _first_sight(self, tensor: torch.Tensor, storage: int, look: Any, *, keep: bool) -> SeenTensor:
+        if not is_measurable(tensor) or not has_memory(tensor):
+            return _unmeasured(tensor)
+        # What NumPy or a file shares cannot be resized, and can change without a new version.
+        if not keep or storage in self._distrusted or not tensor.untyped_storage().resizable():
+            return _seen(tensor, self._measure(tensor))
+        self._pin(tensor, storage)
+        known = self._measured.setdefault(storage, {})
+        place = (look[0], look[1], tensor.dtype, look[6], look[7], self._geometry(tensor))
+        measurement = known.get(place)
+        if measurement is None:
+            measurement = known[place] = self._measure(tensor)
+        seen = self._seen.setdefault(storage, {})[look] = _seen(tensor, measurement)
+        return seen
+
+    def _drop(self, storage: int) -> None:
+        self._seen.pop(storage, None)
+        self._measured.pop(storage, None)
 
     def _geometry(self, tensor: torch.Tensor) -> Any:
         """Return what makes two views of one storage the same numbers: contiguous ones differ by count alone."""
         if tensor.is_contiguous() and not self._kept.by_shape:
             return tensor.numel()
-        return tuple(tensor.shape), tensor.stride()
+        return tensor.shape, tensor.stride()
 
     def _pin(self, tensor: torch.Tensor, storage: int) -> None:
         if storage not in self._storages:
             self._storages[storage] = StorageWeakRef(tensor.untyped_storage())  # type: ignore[no-untyped-call]
 
     def _measure(self, tensor: torch.Tensor) -> Measurement:
-        host: HostTensor | None = None
+        measurement = Measurement()
         if self._kept.values:
             host = from_torch(tensor.detach().clone(memory_format=torch.contiguous_format))
-        elif self._kept.checksum:
-            host = from_torch(tensor)
-        statistics = self._kernel.statistics(host if host and host.dtype not in _NARROW else _widened(tensor))
-        checksum = self._kernel.checksum(host) if self._kept.checksum and host is not None else None
-        return Measurement(statistics, checksum, SharedTensor(host) if self._kept.values and host is not None else None)
+            measurement.values = SharedTensor(host)
+            if self._store is not None:
+                self._store(measurement.values)
+        if not self._wait_for_arena(tensor, measurement):
+            self._measure_now(tensor, measurement)
+        return measurement
 
+    def _wait_for_arena(self, tensor: torch.Tensor, measurement: Measurement) -> bool:
+        """Add a tensor to what waits; False where it is of a kind that no arena measures."""
+        if tensor.dtype in _LOW and not self._kept.checksum and not tensor.is_neg():
+            tensor = tensor.detach().float()
+        arena = self._arena(tensor.device)
+        if arena is None:
+            return False
+        in_order = tensor.is_contiguous() if self._kept.checksum else is_dense(tensor)
+        if name_of(tensor.dtype) not in arena.dtypes or not in_order or tensor.is_neg() or not tensor.numel():
+            return False
+        self._waiting.append(tensor)
+        number = arena.add(tensor.data_ptr(), tensor.numel(), name_of(tensor.dtype))
+        self._open.append((measurement, arena, number))
+        return True
 
-_NARROW = frozenset({"torch.float16", "torch.bfloat16"})
+    def _measure_now(self, tensor: torch.Tensor, measurement: Measurement) -> None:
+        measurement.statistics = self._kernel.statistics(widened(tensor))
+        if self._kept.checksum:
+            measurement.checksum = self._kernel.checksum(from_torch(tensor))
 
-
-def _widened(tensor: torch.Tensor) -> HostTensor:
-    """Return the values for statistics: without a copy where they are on the host, halves widened by torch."""
-    plain = tensor.detach()
-    if plain.device.type != "cpu":
-        plain = plain.cpu()
-    if plain.dtype in _LOW:
-        plain = plain.float()
-    if plain.is_conj() or plain.is_neg():
-        plain = plain.resolve_conj().resolve_neg()
-    return HostTensor(str(plain.dtype), memory(plain))
-
-
-def _has_memory(tensor: torch.Tensor) -> bool:
-    """Tell whether there are values to read: sharded training frees storages, wrappers have none."""
-    try:
-        needed = tensor.element_size() * (tensor.storage_offset() + 1) if tensor.numel() else 0
-        return tensor.untyped_storage().nbytes() >= needed and (not needed or tensor.data_ptr() != 0)
-    except (RuntimeError, NotImplementedError):
-        return False
-
-
-def _is_measurable(tensor: torch.Tensor) -> bool:
-    if tensor.layout is not torch.strided or tensor.dtype not in _NAMES or tensor.is_meta:
-        return False
-    if type(tensor) in _PLAIN:
-        return not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
-    return type(tensor).__name__ != "FakeTensor" and not tensor.is_quantized
-
-
-_PLAIN = (torch.Tensor, torch.nn.Parameter)
-_NAMES = {
-    kind: name for name in DTYPES if isinstance(kind := getattr(torch, name.removeprefix("torch."), None), torch.dtype)
-}
+    def _arena(self, device: torch.device) -> Arena | None:
+        arena = self._arenas.get(device)
+        if arena is None and device.type == "cpu":
+            arena = self._arenas[device] = HostArena(exact=self._exact, checksums=self._kept.checksum)
+        return arena

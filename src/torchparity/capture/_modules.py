@@ -126,6 +126,7 @@ class ModuleWatcher:
                 key: recorder.observer.nest(value) for key, value in module._parameters.items() if value is not None
             }
             call.mutated = None
+            recorder.meter.flush()
             opened.call = call
 
     def _leave(self, module: nn.Module, output: Any, error: BaseException | None) -> None:
@@ -169,3 +170,4 @@ class ModuleWatcher:
             self._recorder.add(draft, None)
         if leaf.grad is not None:
             draft.gradients[parameter_name] = self._recorder.meter.see(leaf.grad)
+            self._recorder.meter.flush()

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
+import msgspec
 import torch
 
 from torchparity.capture import _gradients
@@ -22,8 +23,7 @@ from torchparity.records import Record, StackGroup
 from torchparity.storage import SharedTensor
 
 
-@dataclass
-class Call:
+class Call(msgspec.Struct):
     """A call under way: its draft, and where the gradients of its inputs will arrive."""
 
     draft: Draft
@@ -88,14 +88,18 @@ class Recorder:
         """Number an API call and look at its inputs, which it may overwrite."""
         # A recomputed forward runs inside backward with gradients on; it has numbers of its own, so that
         # the other calls keep theirs whether or not activations are recomputed.
-        in_backward, recomputed = _in_backward(), _in_backward() and torch.is_grad_enabled()
+        in_backward = _in_backward()
+        recomputed = in_backward and torch.is_grad_enabled()
         counted = f"{api.name}#recompute" if recomputed else api.name
         number = self.number(counted)
         name = f"{api.name}.{number}.forward{'#recompute' if recomputed else ''}"
-        parent = self.parents[-1] if self.parents else None
-        if not self.selection.takes_call(name, self.parents):
+        parents = self.parents
+        parent = parents[-1] if parents else None
+        if not self.selection.takes_call(name, parents):
             return None
         call = self.open(Draft(name, "forward"), args, kwargs, parent)
+        if api.writes or "out" in kwargs:
+            self.meter.flush()  # else its inputs are the same after it, and measured together with its outputs
         call.draft.is_recompute, call.draft.in_backward = recomputed, in_backward and not recomputed
         if self.stacks is not None:
             self.stacks.note(name, frame)
@@ -125,6 +129,7 @@ class Recorder:
         outputs = list(output) if isinstance(output, (tuple, list)) and not isinstance(output, torch.Size) else [output]
         if self.selection.takes(draft.name, "forward", "output"):
             draft.output = self.observer.nest(outputs, keep=keep)
+        self.meter.flush()
         self.add(draft, call.parent)
         self._watch(call, outputs)
 
@@ -134,6 +139,7 @@ class Recorder:
             return
         call.draft.seconds = self._seconds(call)
         call.draft.error = f"{type(error).__name__}: {str(error)[:500]}"
+        self.meter.flush()
         self.add(call.draft, call.parent)
 
     def _seconds(self, call: Call) -> float:
@@ -155,11 +161,11 @@ class Recorder:
             for handle in self._leaf_hooks:
                 handle.remove()
             self._leaf_hooks.clear()
+            self.meter.finish()
             records = [draft.finish() for draft in drafts if draft.name in construct]
             stacks = self.stacks.groups() if self.stacks is not None else []
             if self.stacks is not None:
                 self.stacks.forget()
-            self.meter.forget()
             return FinishedStep(records, stacks, construct)
 
     def _watch(self, call: Call, outputs: list[Any]) -> None:
@@ -192,6 +198,7 @@ class Recorder:
             if not self.selection.takes(draft.name, "backward", role):
                 return
             seen = self.meter.see(gradient)
+            self.meter.flush()
             begun = draft.fill(torch._C._current_graph_task_id(), side, slot, seen)
             if begun is not None:
                 self.add(begun, parent)

@@ -152,6 +152,7 @@ class Session:
     def _save(self, variable: Any, name: str, number: int, save_backward: bool) -> None:
         draft = Draft(f"{name}.{number}.debug", "debug")
         draft.value = self._recorder.observer.nest(variable)
+        self._recorder.meter.flush()
         self._recorder.add(draft, None)
         if save_backward and isinstance(variable, torch.Tensor) and variable.requires_grad:
             generation = self._recorder.generation

@@ -5,6 +5,7 @@ from __future__ import annotations
 import linecache
 import os
 from types import CodeType, FrameType
+from typing import Any
 
 import torch
 
@@ -12,8 +13,7 @@ from torchparity.records import StackGroup
 
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
-_DEEPEST = 100
-Place = tuple[CodeType, int]
+_DEEPEST = 200
 
 
 class StackBook:
@@ -21,31 +21,39 @@ class StackBook:
 
     def __init__(self, *, all_frames: bool = False) -> None:
         self._all = all_frames
-        self._groups: dict[tuple[Place, ...], list[str]] = {}
-        self._is_foreign: dict[CodeType, bool] = {}
+        self._groups: dict[tuple[Any, ...], list[str]] = {}
+        self._is_known: dict[CodeType, bool] = {}
 
     def note(self, record: str, frame: FrameType) -> None:
-        places: list[Place] = []
+        places: list[Any] = []  # code and line in turn
         at: FrameType | None = frame
+        wanted = self._is_known
         while at is not None and len(places) < _DEEPEST:
-            if self._is_wanted(at.f_code):
-                places.append((at.f_code, at.f_lineno))
+            code = at.f_code
+            known = wanted.get(code)
+            if known or (known is None and self._is_wanted(code)):
+                places += (code, at.f_lineno)
             at = at.f_back
-        self._groups.setdefault(tuple(places), []).append(record)
+        key = tuple(places)
+        group = self._groups.get(key)
+        if group is None:
+            group = self._groups[key] = []
+        group.append(record)
 
     def groups(self) -> list[StackGroup]:
-        return [StackGroup(records, [_frame(*place) for place in places]) for places, records in self._groups.items()]
+        return [
+            StackGroup(records, [_frame(code, line) for code, line in zip(places[::2], places[1::2], strict=True)])
+            for places, records in self._groups.items()
+        ]
 
     def forget(self) -> None:
         self._groups.clear()
 
     def _is_wanted(self, code: CodeType) -> bool:
-        known = self._is_foreign.get(code)
-        if known is None:
-            name = code.co_filename
-            known = not name.startswith((_OURS, "<frozen")) and (self._all or not name.startswith(_TORCH))
-            self._is_foreign[code] = known
-        return known
+        name = code.co_filename
+        wanted = not name.startswith((_OURS, "<frozen")) and (self._all or not name.startswith(_TORCH))
+        self._is_known[code] = wanted
+        return wanted
 
 
 def _frame(code: CodeType, line: int) -> str:

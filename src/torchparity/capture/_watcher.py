@@ -35,7 +35,7 @@ class ApiWatcher(TorchFunctionMode):
         api = self._apis[func]
         if api.exposes_storage:
             tensors = [value for value in args if isinstance(value, torch.Tensor)]
-            self._recorder.boundary.run(api.name, lambda: self._recorder.meter.distrust(*tensors))
+            self._recorder.boundary.run(api.name, self._recorder.meter.distrust, *tensors)
         if api.treatment == "pass":
             return func(*args, **kwargs)
         if api.treatment == "engine":
@@ -45,16 +45,15 @@ class ApiWatcher(TorchFunctionMode):
     def _recorded(self, api: Api, func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         recorder = self._recorder
         frame = sys._getframe(2)
-        call: Call | None = recorder.boundary.run(api.name, lambda: recorder.begin(api, args, kwargs, frame))
+        call: Call | None = recorder.boundary.run(api.name, recorder.begin, api, args, kwargs, frame)
         if call is None:
             return func(*args, **kwargs)
         try:
             output = func(*args, **kwargs)
         except BaseException as error:
-            raised = error
-            recorder.boundary.run(api.name, lambda: recorder.failed(call, raised))
+            recorder.boundary.run(api.name, recorder.failed, call, error)
             raise
-        recorder.boundary.run(api.name, lambda: self._finish(api, call, args, kwargs, output))
+        recorder.boundary.run(api.name, self._finish, api, call, args, kwargs, output)
         return output
 
     def _finish(self, api: Api, call: Call, args: Sequence[Any], kwargs: dict[str, Any], output: Any) -> None:

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numba
 import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
-from numba import njit, prange
+from numba import njit, prange, types
 from numba.extending import intrinsic
 
 SUM, SQUARES, MAX, MIN, ZEROS, NANS, INFS, NEGATIVE_INFS = range(8)
@@ -22,7 +23,9 @@ _BLOCK = 2048  # smaller ones break the processor's read-ahead: half the speed f
 _TINY = 1e-16  # below this, squares leave float32
 # No "nnan": the sums must show a nan. Only the order of additions is free.
 _MATH = {"reassoc", "contract", "nsz", "arcp"}
+_STRIDE = 1 << 14  # numbers that are still in the first cache when their checksum is taken
 Row = npt.NDArray[np.float64]
+Table = npt.NDArray[np.int64]
 
 
 def _vector_extreme(name: str) -> Any:
@@ -71,10 +74,11 @@ def add_floats(numbers: Any, start: int, stop: int, row: Row) -> None:
     """Add floats to a row, a block's partial sums in their own precision."""
     for first in range(start, stop, _BLOCK):
         last = min(stop, first + _BLOCK)
+        block = numbers[first:last]  # indices from 0 cannot be negative, without which LLVM gathers one by one
         total = squares = zeros = numbers.dtype.type(0)
-        largest = smallest = numbers[first]
-        for index in range(first, last):
-            value = numbers[index]
+        largest = smallest = block[0]
+        for index in range(block.size):
+            value = block[index]
             total += value
             squares += value * value
             zeros += numbers.dtype.type(value == 0)
@@ -96,10 +100,11 @@ def add_floats_exactly(numbers: Any, start: int, stop: int, row: Row) -> None:
     """Add floats to a row, every sum in float64."""
     for first in range(start, stop, _BLOCK):
         last = min(stop, first + _BLOCK)
+        block = numbers[first:last]
         total = squares = zeros = 0.0
-        largest = smallest = numbers[first]
-        for index in range(first, last):
-            value = numbers[index]
+        largest = smallest = block[0]
+        for index in range(block.size):
+            value = block[index]
             exact = np.float64(value)
             total += exact
             squares += exact * exact
@@ -175,6 +180,69 @@ def floats_on_all_cores(numbers: Any, exact: bool, parts: int) -> Any:
         else:
             add_floats(numbers, first, last, rows[part])
     return _one_row(rows)
+
+
+@intrinsic
+def _pointer(typing_context: Any, address: Any) -> Any:
+    """Return the address of some float32 as a pointer."""
+    pointer = types.CPointer(types.float32)  # type: ignore[no-untyped-call]
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
+
+    return pointer(address), generate
+
+
+@intrinsic
+def _crc(typing_context: Any, function: Any, so_far: Any, address: Any, size: Any) -> Any:
+    """Call the CRC-32 at `function`: an address, since compiled code with a library's name in it is not cached."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        word, long = ir.IntType(32), ir.IntType(64)
+        kind = ir.FunctionType(word, [word, long, long]).as_pointer()
+        return builder.call(builder.inttoptr(arguments[0], kind), arguments[1:])
+
+    return types.uint32(types.int64, types.uint32, types.int64, types.int64), generate
+
+
+_floats_at: Any = _pointer
+_call_crc: Any = _crc
+_carray: Any = numba.carray  # type: ignore[attr-defined]
+
+
+@njit(nogil=True, cache=True)
+def _add_at(address: int, first: int, last: int, exact: bool, row: Row, crc_function: int) -> Any:
+    """Add some of the float32 at an address to a row; return their CRC-32, read while they are in the cache."""
+    numbers, checksum = _carray(_floats_at(address), last), np.uint32(0)
+    for start in range(first, last, _STRIDE):
+        stop = min(last, start + _STRIDE)
+        if exact:
+            add_floats_exactly(numbers, start, stop, row)
+        else:
+            add_floats(numbers, start, stop, row)
+        if crc_function:
+            checksum = _call_crc(crc_function, checksum, address + 4 * start, 4 * (stop - start))
+    return checksum
+
+
+@njit(nogil=True, cache=True)
+def measure_part(
+    table: Table, exact: bool, crc_function: int, rows: Any, checksums: Any, core: int, cores: int
+) -> None:
+    """Fill one core's row and checksum of each tensor; the table has its address and its count."""
+    for index in range(table.shape[0]):
+        count = table[index, 1]
+        first, last = count * core // cores, count * (core + 1) // cores
+        row = rows[index, core]
+        row[MAX], row[MIN] = -np.inf, np.inf
+        checksums[index, core] = _add_at(table[index, 0], first, last, exact, row, crc_function)
+
+
+@njit(nogil=True, cache=True, parallel=True)
+def measure_on_all_cores(table: Table, exact: bool, crc_function: int, rows: Any, checksums: Any, cores: int) -> None:
+    """Fill a row and a checksum for each tensor and core."""
+    for core in prange(cores):
+        measure_part(table, exact, crc_function, rows, checksums, core, cores)
 
 
 def empty_row() -> Row:

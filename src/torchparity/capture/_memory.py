@@ -1,0 +1,65 @@
+"""What can be said of a tensor's memory without reading it."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import torch
+
+from torchparity.storage._torch import memory
+from torchparity.tensors import DTYPES, HostTensor
+
+_LOW = (torch.float16, torch.bfloat16)
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+_NAMES = {
+    kind: name for name in DTYPES if isinstance(kind := getattr(torch, name.removeprefix("torch."), None), torch.dtype)
+}
+
+
+def name_of(dtype: torch.dtype) -> str:
+    """Return a dtype as torch prints it."""
+    return _NAMES.get(dtype) or str(dtype)
+
+
+def is_measurable(tensor: torch.Tensor) -> bool:
+    if tensor.layout is not torch.strided or tensor.dtype not in _NAMES or tensor.is_meta:
+        return False
+    if type(tensor) in _PLAIN:
+        return not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+    return type(tensor).__name__ != "FakeTensor" and not tensor.is_quantized
+
+
+def has_memory(tensor: torch.Tensor) -> bool:
+    """Tell whether there are values to read: sharded training frees storages, wrappers have none."""
+    try:
+        needed = tensor.element_size() * (tensor.storage_offset() + 1) if tensor.numel() else 0
+        return tensor.untyped_storage().nbytes() >= needed and (not needed or tensor.data_ptr() != 0)
+    except (RuntimeError, NotImplementedError):
+        return False
+
+
+def is_dense(tensor: torch.Tensor) -> bool:
+    """Tell whether the elements fill their stretch of memory, in any order."""
+    return tensor.is_contiguous() or _fills(tensor.shape, tensor.stride())
+
+
+@lru_cache(maxsize=4096)
+def _fills(shape: tuple[int, ...], stride: tuple[int, ...]) -> bool:
+    expected = 1
+    for step, size in sorted((step, size) for step, size in zip(stride, shape, strict=True) if size != 1):
+        if step != expected:
+            return False
+        expected *= size
+    return True
+
+
+def widened(tensor: torch.Tensor) -> HostTensor:
+    """Return the values for statistics: without a copy where they are on the host, halves widened by torch."""
+    plain = tensor.detach()
+    if plain.device.type != "cpu":
+        plain = plain.cpu()
+    if plain.dtype in _LOW:
+        plain = plain.float()
+    if plain.is_conj() or plain.is_neg():
+        plain = plain.resolve_conj().resolve_neg()
+    return HostTensor(name_of(plain.dtype), memory(plain))

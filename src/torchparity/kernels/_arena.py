@@ -1,0 +1,132 @@
+"""Measuring many tensors with few launches: the contract, and the arena for tensors in host memory."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from typing import Any, Protocol
+
+import numba
+import numpy as np
+import numpy.typing as npt
+from isal import isal_zlib
+
+from torchparity.kernels import _blocks
+from torchparity.kernels._crc import compiled_crc, joined
+from torchparity.kernels._statistics import statistics_of
+from torchparity.records import Statistics
+
+_SHARED_FROM = 1 << 16  # numbers from which a second core is worth waking
+_FLOAT_BYTES = 4
+Reading = tuple[Statistics, str | None]
+Rows = npt.NDArray[np.float64]
+Checksums = npt.NDArray[np.uint32]
+
+
+class Arena(Protocol):
+    """Measures tensors of one device by address; the caller keeps them alive and unchanged until `flush`.
+
+    `add` takes the address and the count of tensors that are dense in memory and not empty and returns the
+    number of its reading; `flush` measures all that were added, or orders it done where the device works
+    by itself; `take` waits for that, returns every reading since the last time and begins anew.
+    """
+
+    dtypes: frozenset[str]
+
+    def add(self, address: int, count: int, dtype: str) -> int: ...
+
+    def flush(self) -> None: ...
+
+    def take(self) -> list[Reading]: ...
+
+
+class HostArena:
+    """float32 in host memory: all tensors of a flush in one compiled call, their checksums in the same pass."""
+
+    dtypes = frozenset({"torch.float32"})
+
+    def __init__(self, *, exact: bool, checksums: bool) -> None:
+        self._exact, self._checksums = exact, checksums
+        self._crc = compiled_crc() if checksums else 0
+        self._cores = numba.get_num_threads()
+        self._lock = threading.Lock()
+        self._waiting: list[int] = []
+        self._waiting_count = 0
+        self._counts: list[int] = []
+        self._rows: list[Rows] = []
+        self._crcs: list[Checksums] = []
+
+    def add(self, address: int, count: int, dtype: str) -> int:
+        self._waiting += (address, count)
+        self._waiting_count += count
+        self._counts.append(count)
+        return len(self._counts) - 1
+
+    def flush(self) -> None:
+        if not self._waiting:
+            return
+        table = np.array(self._waiting, np.int64).reshape(-1, 2)
+        rows, crcs = np.zeros((len(table), self._cores, _blocks.ROW)), np.zeros((len(table), self._cores), np.uint32)
+        if self._waiting_count < _SHARED_FROM or self._cores == 1:
+            _blocks.measure_part(table, self._exact, self._crc, rows, crcs, 0, 1)
+            rows[:, 1:, _blocks.MAX], rows[:, 1:, _blocks.MIN] = -np.inf, np.inf
+        else:
+            with self._lock:  # numba's simplest scheduler takes one caller at a time
+                _blocks.measure_on_all_cores(table, self._exact, self._crc, rows, crcs, self._cores)
+                if self._crc:
+                    _join(table, crcs)
+        if self._checksums and not self._crc:
+            crcs[:, 0] = [_checksum(*entry) for entry in table.tolist()]
+        self._rows.append(rows)
+        self._crcs.append(crcs[:, 0])
+        self._waiting, self._waiting_count = [], 0
+
+    def take(self) -> list[Reading]:
+        self.flush()
+        if not self._counts:
+            return []
+        rows, crcs, counts = np.concatenate(self._rows), np.concatenate(self._crcs).tolist(), self._counts
+        self._rows, self._crcs, self._counts = [], [], []
+        checksums = [f"{crc:08x}" for crc in crcs] if self._checksums else [None] * len(counts)
+        statistics = [_statistics(count, row) for count, row in zip(counts, _combined(rows).tolist(), strict=True)]
+        return list(zip(statistics, checksums, strict=True))
+
+
+def _join(table: npt.NDArray[np.int64], crcs: Checksums) -> None:
+    """Put the checksum of each whole tensor where that of its first part is."""
+    cores = crcs.shape[1]
+    for index, (_, count) in enumerate(table.tolist()):
+        whole = int(crcs[index, 0])
+        for core in range(1, cores):
+            first, last = count * core // cores, count * (core + 1) // cores
+            whole = joined(whole, int(crcs[index, core]), _FLOAT_BYTES * (last - first))
+        crcs[index, 0] = whole
+
+
+def _checksum(address: int, count: int) -> int:
+    return isal_zlib.crc32((ctypes.c_ubyte * (count * _FLOAT_BYTES)).from_address(address))
+
+
+def _combined(rows: Rows) -> Rows:
+    """Return one row for each tensor from the rows of its parts."""
+    whole: Rows = rows.sum(axis=1)
+    whole[:, _blocks.MAX] = rows[:, :, _blocks.MAX].max(axis=1)
+    whole[:, _blocks.MIN] = rows[:, :, _blocks.MIN].min(axis=1)
+    return whole
+
+
+def _statistics(count: int, row: list[float]) -> Statistics:
+    total, squares, largest, smallest, zeros, nans, infs, negative_infs = row
+    finite: Any = count - int(nans + infs + negative_infs)
+    return statistics_of(
+        count=count,
+        largest=largest if finite else None,
+        smallest=smallest if finite else None,
+        mean=total / max(1, finite),
+        norm=squares**0.5,
+        nan=int(nans),
+        inf=int(infs),
+        negative_inf=int(negative_infs),
+        zero=int(zeros),
+        is_bool=False,
+    )
