@@ -6,7 +6,8 @@ from functools import lru_cache
 
 import torch
 
-from torchparity.storage._torch import memory
+from torchparity.storage import SharedTensor
+from torchparity.storage._torch import from_torch, memory
 from torchparity.tensors import DTYPES, HostTensor
 
 _LOW = (torch.float16, torch.bfloat16)
@@ -63,3 +64,15 @@ def widened(tensor: torch.Tensor) -> HostTensor:
     if plain.is_conj() or plain.is_neg():
         plain = plain.resolve_conj().resolve_neg()
     return HostTensor(name_of(plain.dtype), memory(plain))
+
+
+def copied(tensor: torch.Tensor) -> SharedTensor:
+    """Return a copy of the values that nobody changes; on CUDA it arrives by itself while the training goes on."""
+    if tensor.device.type != "cuda":
+        return SharedTensor(from_torch(tensor.detach().clone(memory_format=torch.contiguous_format)))
+    shown = tensor.detach().resolve_conj().resolve_neg().contiguous()
+    pinned = torch.empty(shown.shape, dtype=shown.dtype, pin_memory=True)
+    pinned.copy_(shown, non_blocking=True)
+    arrived = torch.cuda.Event()  # type: ignore[no-untyped-call]
+    arrived.record(torch.cuda.current_stream(tensor.device))
+    return SharedTensor(HostTensor(name_of(pinned.dtype), memory(pinned)), arrived.synchronize)

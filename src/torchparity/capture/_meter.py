@@ -14,15 +14,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 
 import msgspec
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from torchparity.capture._memory import has_memory, is_dense, is_measurable, name_of, widened
+from torchparity.capture._memory import copied, has_memory, is_dense, is_measurable, name_of, widened
 from torchparity.kernels._arena import Arena, HostArena
 from torchparity.kernels.cpu import CpuKernel
+from torchparity.kernels.portable import PortableArena, is_portable
 from torchparity.records import Statistics, TensorLeaf
 from torchparity.storage import SharedTensor
 from torchparity.storage._torch import from_torch
@@ -100,7 +102,9 @@ class Meter:
         self._measured: dict[int, dict[Any, Measurement]] = {}
         self._storages: dict[int, StorageWeakRef] = {}
         self._distrusted: set[int] = set()
-        self._arenas: dict[torch.device, Arena] = {}
+        self._arenas: dict[torch.device, Arena | None] = {}
+        self._portable = PortableArena()
+        self._portable_open: list[tuple[Measurement, int]] = []
         self._waiting: list[torch.Tensor] = []
         self._open: list[tuple[Measurement, Arena, int]] = []
 
@@ -132,7 +136,8 @@ class Meter:
         if self._waiting:
             with self._lock:
                 for arena in self._arenas.values():
-                    arena.flush()
+                    if arena is not None:
+                        arena.flush()
                 self._waiting.clear()
 
     def distrust(self, *tensors: torch.Tensor) -> None:
@@ -154,10 +159,14 @@ class Meter:
         """Fill in every measurement of the step and forget its tensors."""
         with self._lock:
             self.flush()
-            readings = {id(arena): arena.take() for arena in self._arenas.values()}
+            readings = {id(arena): arena.take() for arena in self._arenas.values() if arena is not None}
             for measurement, arena, number in self._open:
                 measurement.statistics, measurement.checksum = readings[id(arena)][number]
+            portable = self._portable.take()
+            for measurement, number in self._portable_open:
+                measurement.statistics = portable[number]
             self._open.clear()
+            self._portable_open.clear()
             self._seen.clear()
             self._measured.clear()
             self._distrusted.clear()
@@ -201,8 +210,7 @@ class Meter:
     def _measure(self, tensor: torch.Tensor) -> Measurement:
         measurement = Measurement()
         if self._kept.values:
-            host = from_torch(tensor.detach().clone(memory_format=torch.contiguous_format))
-            measurement.values = SharedTensor(host)
+            measurement.values = copied(tensor)
             if self._store is not None:
                 self._store(measurement.values)
         if not self._wait_for_arena(tensor, measurement):
@@ -211,26 +219,39 @@ class Meter:
 
     def _wait_for_arena(self, tensor: torch.Tensor, measurement: Measurement) -> bool:
         """Add a tensor to what waits; False where it is of a kind that no arena measures."""
-        if tensor.dtype in _LOW and not self._kept.checksum and not tensor.is_neg():
-            tensor = tensor.detach().float()
         arena = self._arena(tensor.device)
-        if arena is None:
+        if arena is None or not tensor.numel() or tensor.is_neg():
             return False
-        in_order = tensor.is_contiguous() if self._kept.checksum else is_dense(tensor)
-        if name_of(tensor.dtype) not in arena.dtypes or not in_order or tensor.is_neg() or not tensor.numel():
-            return False
+        if name_of(tensor.dtype) not in arena.dtypes:
+            if tensor.dtype not in _LOW or self._kept.checksum:
+                return False
+            tensor = tensor.detach().float()
+        if not (tensor.is_contiguous() if self._kept.checksum else is_dense(tensor)):
+            tensor = tensor.detach().contiguous()
         self._waiting.append(tensor)
         number = arena.add(tensor.data_ptr(), tensor.numel(), name_of(tensor.dtype))
         self._open.append((measurement, arena, number))
         return True
 
     def _measure_now(self, tensor: torch.Tensor, measurement: Measurement) -> None:
+        if tensor.device.type != "cpu" and tensor.numel() and not self._kept.checksum and is_portable(tensor):
+            self._portable_open.append((measurement, self._portable.add(tensor)))
+            return
         measurement.statistics = self._kernel.statistics(widened(tensor))
         if self._kept.checksum:
             measurement.checksum = self._kernel.checksum(from_torch(tensor))
 
     def _arena(self, device: torch.device) -> Arena | None:
-        arena = self._arenas.get(device)
-        if arena is None and device.type == "cpu":
-            arena = self._arenas[device] = HostArena(exact=self._exact, checksums=self._kept.checksum)
-        return arena
+        if device not in self._arenas:
+            self._arenas[device] = _arena_for(device, exact=self._exact, checksums=self._kept.checksum)
+        return self._arenas[device]
+
+
+def _arena_for(device: torch.device, *, exact: bool, checksums: bool) -> Arena | None:
+    if device.type == "cpu":
+        return HostArena(exact=exact, checksums=checksums)
+    if device.type == "cuda" and find_spec("triton") is not None:
+        from torchparity.kernels.cuda import CudaArena  # Triton takes a second to import
+
+        return CudaArena(device, checksums=checksums)
+    return None

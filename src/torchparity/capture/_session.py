@@ -27,7 +27,7 @@ from torchparity.capture._watcher import ApiWatcher
 from torchparity.config import CaptureConfig, StatisticsTask, TensorTask
 from torchparity.errors import ConfigError, ParityError
 from torchparity.naming import counted
-from torchparity.storage import RunWriter
+from torchparity.storage import RunWriter, SharedTensor
 
 _log = logging.getLogger("torchparity")
 Models = nn.Module | Sequence[nn.Module]
@@ -52,7 +52,7 @@ class Session:
         )
         self._boundary = Boundary()
         self._recorder = Recorder(
-            Meter(kept, exact=config.precision == "high"),
+            Meter(kept, exact=config.precision == "high", store=None if kept.by_shape else self._store),
             Selection(scope=block.scope, names=block.list, data_mode=block.data_mode),
             self._boundary,
             StackBook() if config.extra_info else None,
@@ -66,6 +66,7 @@ class Session:
         self._writer: RunWriter | None = None
         self._step = 0
         self._has_data = False
+        self._is_writing_step = False
         self._is_over = False
         self._counts = {"records": 0, "steps": 0}
         self._point_numbers: dict[str, int] = {}
@@ -180,12 +181,28 @@ class Session:
         )
         _at_exit(self)
 
+    def _store(self, tensor: SharedTensor) -> None:
+        """Hand a tensor to the disk while the step goes on, so that memory does not grow with it."""
+        if self._writer is None or self._is_over:
+            return
+        try:
+            self._begin_writing_step(self._writer)
+            self._writer.store(tensor)
+        except ParityError as error:
+            self._give_up(error)
+
+    def _begin_writing_step(self, writer: RunWriter) -> None:
+        if not self._is_writing_step:
+            self._is_writing_step = True
+            writer.start_step(self._step)
+
     def _write_step(self) -> None:
         done = self._recorder.take_step()
         if self._writer is None or not done.construct:
             return  # nothing ran between start and here
         try:
-            self._writer.start_step(self._step)
+            self._begin_writing_step(self._writer)
+            self._is_writing_step = False
             for record, values in done.records if self._config.task != "structure" else []:
                 self._writer.add(record, values)
             missing = self._boundary.sentences() if self._boundary.failures else []

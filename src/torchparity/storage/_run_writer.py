@@ -34,6 +34,11 @@ class _Start:
 
 
 @dataclass(frozen=True)
+class _Store:
+    tensor: SharedTensor
+
+
+@dataclass(frozen=True)
 class _Add:
     record: Record
     tensors: Mapping[str, SharedTensor]
@@ -82,7 +87,7 @@ class RunWriter:
         self._info = RunInfo(task=task, level=level, tool=converted_from, run_id=uuid.uuid4().hex)
         self._skip_unwritable = skip_unwritable
         self._make_room(overwrite)
-        self._queue: ByteBoundedQueue[_Start | _Add | _Finish | _Close] = ByteBoundedQueue(queue_bytes)
+        self._queue: ByteBoundedQueue[_Start | _Store | _Add | _Finish | _Close] = ByteBoundedQueue(queue_bytes)
         self._failure: ParityError | None = None
         self._step: int | None = None
         self._steps: set[int] = set()
@@ -136,6 +141,16 @@ class RunWriter:
         held = _checked(record, tensors) if tensors else {}
         self._names.add(record.name)
         self._queue.put(_Add(record, held), _RECORD_BYTES + sum(tensor.queue_bytes() for tensor in held.values()))
+
+    def store(self, tensor: SharedTensor) -> None:
+        """Hand over the values of a tensor ahead of the records that show it; waits while the queue is full.
+
+        For formats that keep tensors apart from their names: memory does not grow with the step.
+        """
+        self._refuse_if_closed()
+        if self._step is None:
+            raise ConfigError("a tensor was handed over outside a step; call start_step first.")
+        self._queue.put(_Store(tensor), tensor.queue_bytes())
 
     def finish_step(
         self,
@@ -194,6 +209,8 @@ class RunWriter:
                     step = StepWriter(task.folder, self._info, self._format)
                 elif step is None:
                     raise InternalError("a record reached the writer outside a step.")
+                elif isinstance(task, _Store):
+                    step.store("", task.tensor)
                 elif isinstance(task, _Add):
                     step.add(task.record, task.tensors, flush=self._queue.is_empty(), skip=self._skip_unwritable)
                 else:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from torchparity.records import Location
 from torchparity.tensors import HostTensor
 
@@ -9,14 +11,16 @@ from torchparity.tensors import HostTensor
 class SharedTensor:
     """The values of one tensor for any number of items of one step.
 
-    The writer stores them for the first item that comes along and remembers where; from
-    then on the values themselves are gone from memory.
+    The writer stores them for the first item that comes along, or when it is told to, and
+    remembers where; from then on the values themselves are gone from memory. Values that a
+    device is still copying are there when `ready` returns.
     """
 
-    __slots__ = ("dtype", "is_counted", "nbytes", "place", "shape", "values")
+    __slots__ = ("dtype", "is_counted", "nbytes", "place", "ready", "shape", "values")
 
-    def __init__(self, values: HostTensor) -> None:
+    def __init__(self, values: HostTensor, ready: Callable[[], None] | None = None) -> None:
         self.values: HostTensor | None = values
+        self.ready = ready
         self.dtype, self.shape, self.nbytes = values.dtype, values.shape, values.nbytes
         self.place: tuple[str, Location | None] | None = None
         self.is_counted = False

@@ -39,7 +39,7 @@ class StepWriter:
         self._journal.write(encode(self._head()) + b"\n")
 
     def add(self, record: Record, tensors: Mapping[str, SharedTensor], *, flush: bool, skip: bool) -> None:
-        placed = _place(record, {item: self._store(record.item_name(item), tensors[item]) for item in tensors})
+        placed = _place(record, {item: self.store(record.item_name(item), tensors[item]) for item in tensors})
         try:
             entry = self._entry(placed)
         except (TypeError, ValueError, AttributeError, RecursionError, OverflowError) as error:
@@ -86,11 +86,15 @@ class StepWriter:
             return encode_bare(record_to_json(record, _as_it_is))
         return encode(record_to_json(record))
 
-    def _store(self, name: str, tensor: SharedTensor) -> tuple[str, Location | None]:
+    def store(self, name: str, tensor: SharedTensor) -> tuple[str, Location | None]:
+        """Store a tensor unless it is; return its data_name for this item, and where it is."""
         if tensor.place is not None:
-            return tensor.place
+            data_name, place = tensor.place
+            return (data_name if place is None else f"{name}{self._format.suffix}"), place
         if tensor.values is None:
             raise InternalError(f"the values of {name} are gone and were never stored.")
+        if tensor.ready is not None:
+            tensor.ready()
         if self._sink is None:
             folder = self.folder / TENSOR_FOLDER
             folder.mkdir(exist_ok=True)

@@ -1,0 +1,78 @@
+"""What recording costs a training step of the 16-layer bf16 GPT in gpt.py on a GPU: ours, DebugMode and msprobe.
+
+Budgets, fixed beforehand: op statistics 1.3x the bare step, modules 1.1x, both 1.5x, checksums 2x; tensors at least
+5x faster than msprobe; not recording 1.01x; no wait for the device within a step.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import shutil
+import warnings
+from pathlib import Path
+
+import gpt
+import recorders
+import torch
+from capture_laps import in_peer_environment, measure
+
+BUDGET = {"statistics-L1": 1.3, "statistics-L0": 1.1, "statistics-mix": 1.5, "md5-L1": 2.0}
+MODES = [*BUDGET, "tensor-L1"]
+STEPS = {"tensor-L1": 1}
+
+
+def synchronisations(training: tuple[torch.nn.Module, recorders.Step], mode: str) -> int:
+    """Return how often a recorded step waits for the device, as torch counts it, beyond a bare step."""
+    from torchparity import capture
+
+    def count() -> int:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            torch.cuda.set_sync_debug_mode("warn")
+            training[1]()
+            torch.cuda.set_sync_debug_mode("default")
+        return sum("synchroniz" in str(warning.message) for warning in caught)
+
+    before = count()
+    folder = Path("bench_data") / "sync"
+    shutil.rmtree(folder, ignore_errors=True)
+    task, level = mode.split("-")
+    settings = {"statistics": {"summary_mode": "md5"}} if task == "md5" else {}
+    with capture(folder, model=training[0], level=level, task="statistics", settings=settings):
+        training[1]()  # compiles
+    shutil.rmtree(folder)
+    with capture(folder, model=training[0], level=level, task="statistics", settings=settings):
+        return count() - before
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--laps", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=3)
+    parser.add_argument("--modes", nargs="+", default=MODES)
+    parser.add_argument("--recorder", choices=list(recorders.RECORDERS), nargs="+")
+    options = parser.parse_args()
+    logging.disable(logging.INFO)
+    training = gpt.training(gpt.GPU, "cuda")
+    for _ in range(5):
+        training[1]()
+    for name in options.recorder or ["ours", "ours_idle", "debug_mode"]:
+        modes = {"ours_idle": ["statistics-mix"], "debug_mode": ["statistics-L1", "md5-L1"]}.get(name, options.modes)
+        for mode in modes:
+            torch.cuda.reset_peak_memory_stats()
+            steps = STEPS.get(mode, options.steps)
+            laps = min(options.laps, 3) if mode == "tensor-L1" else options.laps
+            result = measure(name, mode, training, laps=laps, steps=steps, wait=torch.cuda.synchronize)
+            extra = {"gpu_gib": round(torch.cuda.max_memory_allocated() / 2**30, 2)}
+            if name == "ours" and mode != "tensor-L1":
+                extra["synchronisations"] = synchronisations(training, mode)
+            budget = BUDGET.get(mode) if name == "ours" else None
+            print(json.dumps({"bench": "capture_cuda", **result, **extra, "budget": budget}), flush=True)
+    if options.recorder is None:
+        in_peer_environment(__file__, ["--laps", str(options.laps), "--modes", *options.modes])
+
+
+if __name__ == "__main__":
+    main()

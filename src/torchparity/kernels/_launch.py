@@ -1,0 +1,195 @@
+"""The pass over tensors on a CUDA device, in Triton: every chunk of every tensor of a call in one launch.
+
+A program reads one chunk and writes one row: sums in float64, extremes, counts and the
+chunk's part of the CRC-32. Nothing is added up across programs here, so the result does not
+depend on the order in which they run; `cuda.py` joins the rows on the host.
+"""
+
+# Triton reads annotations, so they are not postponed here, and types are Triton's own.
+import triton
+import triton.language as tl
+
+CHUNK = 32768  # elements of a program
+LANES = 1024  # words that a program's checksum takes at a time
+_BLOCK = tl.constexpr(2048)
+_CHUNK = tl.constexpr(CHUNK)
+_LANES = tl.constexpr(LANES)
+_POLYNOMIAL = tl.constexpr(0xEDB88320)
+FLOAT32, FLOAT16, BFLOAT16, FLOAT8_E4M3, FLOAT8_E5M2, INT64, INT32, INT16, INT8, UINT8 = range(10)
+_FLOAT32, _FLOAT16, _BFLOAT16, _FLOAT8_E4M3, _FLOAT8_E5M2 = (tl.constexpr(code) for code in range(5))
+_INT64, _INT32, _INT16, _INT8 = (tl.constexpr(code) for code in range(5, 9))
+COLUMNS = 8
+
+
+@triton.jit
+def _careful_counts(numbers, first, count):
+    """Return how many of a chunk are nan, inf and -inf; read again, since hardly any chunk has one."""
+    lanes = tl.arange(0, _BLOCK)
+    nans = tl.zeros([_BLOCK], tl.int32)
+    infs = tl.zeros([_BLOCK], tl.int32)
+    negative = tl.zeros([_BLOCK], tl.int32)
+    for start in range(0, _CHUNK, _BLOCK):
+        places = first + start + lanes
+        value = tl.load(numbers + places, mask=places < count, other=0.0).to(tl.float32)
+        nans += (value != value).to(tl.int32)
+        infs += (value == float("inf")).to(tl.int32)
+        negative += (value == float("-inf")).to(tl.int32)
+    return tl.sum(nans), tl.sum(infs), tl.sum(negative)
+
+
+@triton.jit
+def _floats(numbers, first, count, row):
+    lanes = tl.arange(0, _BLOCK)
+    total = tl.zeros([_BLOCK], tl.float64)
+    squares = tl.zeros([_BLOCK], tl.float64)
+    largest = tl.full([_BLOCK], float("-inf"), tl.float32)
+    smallest = tl.full([_BLOCK], float("inf"), tl.float32)
+    zeros = tl.zeros([_BLOCK], tl.int32)
+    broken = tl.zeros([_BLOCK], tl.int32)
+    for start in range(0, _CHUNK, _BLOCK):
+        places = first + start + lanes
+        inside = places < count
+        value = tl.load(numbers + places, mask=inside, other=0.0).to(tl.float32)
+        finite = (value.to(tl.int32, bitcast=True) & 0x7F800000) != 0x7F800000
+        known = tl.where(finite, value, 0.0).to(tl.float64)
+        total += known
+        squares += known * known
+        counted = finite & inside
+        largest = tl.maximum(largest, tl.where(counted, value, float("-inf")))
+        smallest = tl.minimum(smallest, tl.where(counted, value, float("inf")))
+        zeros += (inside & (value == 0)).to(tl.int32)
+        broken += (~finite).to(tl.int32)
+    tl.store(row + 0, tl.sum(total))
+    tl.store(row + 1, tl.sum(squares))
+    tl.store(row + 2, tl.max(largest).to(tl.float64))
+    tl.store(row + 3, tl.min(smallest).to(tl.float64))
+    tl.store(row + 4, tl.sum(zeros).to(tl.float64))
+    if tl.sum(broken) > 0:
+        nans, infs, negative = _careful_counts(numbers, first, count)
+        tl.store(row + 5, nans.to(tl.float64))
+        tl.store(row + 6, infs.to(tl.float64))
+        tl.store(row + 7, negative.to(tl.float64))
+    else:
+        tl.store(row + 5, 0.0)
+        tl.store(row + 6, 0.0)
+        tl.store(row + 7, 0.0)
+
+
+@triton.jit
+def _integers(numbers, first, count, row):
+    """As `_floats`; the extremes keep every digit, as the bits of an int64."""
+    lanes = tl.arange(0, _BLOCK)
+    total = tl.zeros([_BLOCK], tl.float64)
+    squares = tl.zeros([_BLOCK], tl.float64)
+    some = tl.load(numbers + first).to(tl.int64)
+    largest = tl.zeros([_BLOCK], tl.int64) + some
+    smallest = tl.zeros([_BLOCK], tl.int64) + some
+    zeros = tl.zeros([_BLOCK], tl.int32)
+    for start in range(0, _CHUNK, _BLOCK):
+        places = first + start + lanes
+        inside = places < count
+        value = tl.load(numbers + places, mask=inside, other=0).to(tl.int64)
+        exact = value.to(tl.float64)
+        total += exact
+        squares += exact * exact
+        largest = tl.maximum(largest, tl.where(inside, value, some))
+        smallest = tl.minimum(smallest, tl.where(inside, value, some))
+        zeros += (inside & (value == 0)).to(tl.int32)
+    tl.store(row + 0, tl.sum(total))
+    tl.store(row + 1, tl.sum(squares))
+    tl.store(row + 2, tl.max(largest).to(tl.float64, bitcast=True))
+    tl.store(row + 3, tl.min(smallest).to(tl.float64, bitcast=True))
+    tl.store(row + 4, tl.sum(zeros).to(tl.float64))
+    tl.store(row + 5, 0.0)
+    tl.store(row + 6, 0.0)
+    tl.store(row + 7, 0.0)
+
+
+@triton.jit
+def _advanced(state, tables):
+    """Return remainders multiplied by x^(32 * LANES), a byte at a time from four tables of 256 words."""
+    result = tl.load(tables + (state & 0xFF))
+    result ^= tl.load(tables + 256 + ((state >> 8) & 0xFF))
+    result ^= tl.load(tables + 512 + ((state >> 16) & 0xFF))
+    return result ^ tl.load(tables + 768 + (state >> 24))
+
+
+@triton.jit
+def _checksum(address, size, tables):
+    """Return the remainder of some bytes; zeros are put before them, which change nothing.
+
+    Lane j takes every LANES-th word from word j on; at the end each lane is multiplied by what follows it.
+    """
+    lanes = tl.arange(0, _LANES)
+    words = (size + 3) // 4
+    steps = (words + _LANES - 1) // _LANES
+    before = steps * _LANES - words
+    state = tl.zeros([_LANES], tl.uint32)
+    if (address | size) & 3 == 0:
+        numbers = address.to(tl.pointer_type(tl.uint32))
+        for step in range(steps):
+            place = step * _LANES + lanes - before
+            state = _advanced(state, tables) ^ tl.load(numbers + place, mask=place >= 0, other=0)
+    else:
+        octets = address.to(tl.pointer_type(tl.uint8))
+        missing = words * 4 - size
+        for step in range(steps):
+            place = (step * _LANES + lanes - before) * 4 - missing
+            word = tl.load(octets + place, mask=place >= 0, other=0).to(tl.uint32)
+            word |= tl.load(octets + place + 1, mask=place + 1 >= 0, other=0).to(tl.uint32) << 8
+            word |= tl.load(octets + place + 2, mask=place + 2 >= 0, other=0).to(tl.uint32) << 16
+            word |= tl.load(octets + place + 3, mask=place + 3 >= 0, other=0).to(tl.uint32) << 24
+            state = _advanced(state, tables) ^ word
+    factor = tl.load(tables + 1024 + lanes)
+    product = tl.zeros([_LANES], tl.uint32)
+    for _ in range(32):
+        product ^= tl.where((factor >> 31) != 0, state, 0)
+        factor = factor << 1
+        state = (state >> 1) ^ tl.where((state & 1) != 0, _POLYNOMIAL, 0).to(tl.uint32)
+    return tl.xor_sum(product)
+
+
+@triton.jit(do_not_specialize=["table", "rows", "results", "checksums", "tables"])
+def measure(table, rows, results, checksums, tables, ROWS: tl.constexpr, CHECKSUM: tl.constexpr, FLOAT8: tl.constexpr):
+    """Measure one chunk. The table has address, count, dtype, bytes of an element and first chunk of each tensor.
+
+    Addresses are plain numbers, so that no launch is compiled for the alignment of another.
+    """
+    program = tl.program_id(0)
+    entries = table.to(tl.pointer_type(tl.int64))
+    numbers = tl.arange(0, ROWS)
+    starts = tl.load(entries + numbers * 5 + 4, mask=numbers < rows, other=0x7FFFFFFF)
+    tensor = tl.sum((starts <= program).to(tl.int32)) - 1
+    entry = entries + tensor * 5
+    address = tl.load(entry)
+    count = tl.load(entry + 1)
+    kind = tl.load(entry + 2)
+    size = tl.load(entry + 3)
+    first = (program - tl.load(entry + 4)) * _CHUNK
+    row = results.to(tl.pointer_type(tl.float64)) + program * 8
+    if kind == _BFLOAT16:
+        _floats(address.to(tl.pointer_type(tl.bfloat16)), first, count, row)
+    elif kind == _FLOAT32:
+        _floats(address.to(tl.pointer_type(tl.float32)), first, count, row)
+    elif kind == _FLOAT16:
+        _floats(address.to(tl.pointer_type(tl.float16)), first, count, row)
+    elif kind == _INT64:
+        _integers(address.to(tl.pointer_type(tl.int64)), first, count, row)
+    elif kind == _INT32:
+        _integers(address.to(tl.pointer_type(tl.int32)), first, count, row)
+    elif kind == _INT16:
+        _integers(address.to(tl.pointer_type(tl.int16)), first, count, row)
+    elif kind == _INT8:
+        _integers(address.to(tl.pointer_type(tl.int8)), first, count, row)
+    elif (kind == _FLOAT8_E4M3) | (kind == _FLOAT8_E5M2):
+        if FLOAT8:
+            if kind == _FLOAT8_E4M3:
+                _floats(address.to(tl.pointer_type(tl.float8e4nv)), first, count, row)
+            else:
+                _floats(address.to(tl.pointer_type(tl.float8e5)), first, count, row)
+    else:
+        _integers(address.to(tl.pointer_type(tl.uint8)), first, count, row)
+    if CHECKSUM:
+        length = tl.minimum(_CHUNK, count - first) * size
+        part = _checksum(address + first * size, length, tables.to(tl.pointer_type(tl.uint32)))
+        tl.store(checksums.to(tl.pointer_type(tl.uint32)) + program, part)
