@@ -50,6 +50,12 @@ def _next_sequence() -> int:
     return int(torch.autograd._get_sequence_nr())  # type: ignore[attr-defined]
 
 
+def in_compiled_backward() -> bool:
+    """Tell whether the backward of a compiled region is running: its calls are the compiler's, not the user's."""
+    node = torch._C._current_autograd_node()
+    return node is not None and node.name().startswith("CompiledFunction")
+
+
 class Contributions:
     """Adds up the parts of each input's gradient within one backward pass and hands on the whole."""
 

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
+from torchparity.capture._xor import xor_checksum
 from torchparity.kernels.cpu import CpuKernel
 from torchparity.records import Statistics, TensorLeaf
 from torchparity.storage import SharedTensor
@@ -30,6 +31,7 @@ class Kept:
     statistics: bool = True
     checksum: bool = False
     values: bool = False
+    xor: bool = False  # another checksum, and no statistics
     by_shape: bool = False  # the format stores a tensor with its shape, so a reshaped view is another tensor
 
 
@@ -137,6 +139,8 @@ class Meter:
             host = from_torch(tensor.detach().clone(memory_format=torch.contiguous_format))
         elif self._kept.checksum:
             host = from_torch(tensor)
+        if self._kept.xor and host is not None:
+            return Measurement(None, xor_checksum(host), SharedTensor(host) if self._kept.values else None)
         statistics = self._kernel.statistics(host if host and host.dtype not in _NARROW else _widened(tensor))
         checksum = self._kernel.checksum(host) if self._kept.checksum and host is not None else None
         return Measurement(statistics, checksum, SharedTensor(host) if self._kept.values and host is not None else None)

@@ -1,0 +1,24 @@
+"""Keeps the values of some tensors besides what is measured of all."""
+
+from __future__ import annotations
+
+import torch
+
+from torchparity.capture._meter import Meter, SeenTensor
+from torchparity.storage import SharedTensor
+from torchparity.storage._torch import from_torch
+
+
+class StoringMeter:
+    """Sees as the meter does, and keeps a copy of the values with what was measured."""
+
+    def __init__(self, meter: Meter) -> None:
+        self._meter = meter
+
+    def see(self, tensor: torch.Tensor, *, keep: bool = True) -> SeenTensor:
+        seen = self._meter.see(tensor, keep=keep)
+        if seen.measurement is not None and seen.measurement.values is None:
+            local = getattr(tensor, "_local_tensor", tensor)
+            copy = local.detach().clone(memory_format=torch.contiguous_format)
+            seen.measurement.values = SharedTensor(from_torch(copy))
+        return seen
