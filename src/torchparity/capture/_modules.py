@@ -15,7 +15,7 @@ from torchparity.capture._drafts import Draft
 from torchparity.capture._recorder import Call, Recorder
 
 
-class _Hook:
+class Hook:
     """A hook that a copy or a pickle of the model does not carry along: there it does nothing.
 
     Nor does it do anything while a compiler or tracer looks at the model, which would put
@@ -30,7 +30,7 @@ class _Hook:
             self._work(*arguments)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _Hook, (_do_nothing,)
+        return Hook, (_do_nothing,)
 
 
 def _do_nothing(*_: Any) -> None:
@@ -129,8 +129,8 @@ class ModuleWatcher:
             error = sys.exc_info()[1]
             boundary.run(name, lambda: self._leave(module, output, error))
 
-        self._handles.append(module.register_forward_pre_hook(_Hook(entered), with_kwargs=True, prepend=True))
-        self._handles.append(module.register_forward_hook(_Hook(left), with_kwargs=True, always_call=True))
+        self._handles.append(module.register_forward_pre_hook(Hook(entered), with_kwargs=True, prepend=True))
+        self._handles.append(module.register_forward_hook(Hook(left), with_kwargs=True, always_call=True))
         if not self._records or name in self._gradient_handles:
             return
         self._gradient_handles[name] = []
@@ -186,7 +186,7 @@ class ModuleWatcher:
         def accumulated(leaf: torch.Tensor) -> None:
             self._recorder.boundary.run(name, lambda: self._take_gradient(name, parameter_name, leaf))
 
-        handle = parameter.register_post_accumulate_grad_hook(_Hook(accumulated))  # type: ignore[no-untyped-call]
+        handle = parameter.register_post_accumulate_grad_hook(Hook(accumulated))  # type: ignore[no-untyped-call]
         self._gradient_handles[name].append(handle)
 
     def _take_gradient(self, name: str, parameter_name: str, leaf: torch.Tensor) -> None:

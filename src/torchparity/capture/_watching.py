@@ -16,6 +16,7 @@ from torchparity.capture._distributed import CollectiveWatcher
 from torchparity.capture._mode_stack import take_off
 from torchparity.capture._modules import ModuleWatcher
 from torchparity.capture._recorder import Recorder
+from torchparity.capture._scripting import ScriptingGuard
 from torchparity.capture._watcher import ApiWatcher
 
 
@@ -31,6 +32,7 @@ class Watching:
         self._collectives = CollectiveWatcher(recorder, covered)
         self.custom = CustomApis(recorder, self._apis, covered)
         self.compiled = CompiledRegions(recorder, self._apis, covered, self._modules.name_of)
+        self._scripting = ScriptingGuard()
         self._optimizer_hooks: list[Any] = []
 
     def on(self, model: nn.Module | Sequence[nn.Module] | None) -> None:
@@ -38,6 +40,7 @@ class Watching:
             return
         if model is not None:
             self._modules.attach(model)
+            self._scripting.attach()
         self._see_apis()
         self.compiled.attach()
         self._optimizer_hooks = [
@@ -59,6 +62,7 @@ class Watching:
         self._single.detach_calls()
 
     def end_step(self) -> None:
+        self._scripting.detach()
         for modules in (self._modules, self._single):
             modules.detach()
             modules.begin_step()
@@ -67,6 +71,7 @@ class Watching:
         """See the calls of one module and nothing else, not even what is inside it."""
         self._pass_over_apis()
         self._modules.is_paused = True
+        self._scripting.attach()
         self._single.attach_one(module, f"Module.{name}.{type(module).__name__}")
 
     def everything_again(self) -> None:
