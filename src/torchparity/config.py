@@ -77,7 +77,11 @@ class CheckTask(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CaptureConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """config.json: what to record, where, and the block of each task."""
+    """config.json: what to record, where, and the block of each task.
+
+    `async_dump` changes nothing: files are always written by another thread. `views`,
+    `all_frames` (torch's own frames in call stacks too) and `overwrite` are ours.
+    """
 
     task: Task = "statistics"
     dump_path: str = "./dump_path"
@@ -91,6 +95,7 @@ class CaptureConfig(msgspec.Struct, frozen=True, kw_only=True):
     dump_enable: bool | None = None
     enable_dataloader: bool = False
     views: bool = False
+    all_frames: bool = False
     overwrite: bool = False
     statistics: StatisticsTask = StatisticsTask()
     tensor: TensorTask = TensorTask()
@@ -108,6 +113,13 @@ class CompareConfig(msgspec.Struct, frozen=True, kw_only=True):
     stack_path: str | None = None
     is_print_compare_log: bool = True
 
+
+_BLOCKS = {
+    field.name: field.type
+    for field in msgspec.structs.fields(CaptureConfig)
+    if isinstance(field.type, type) and issubclass(field.type, msgspec.Struct)
+}
+_BLOCK_FIELDS = frozenset(name for block in _BLOCKS.values() for name in block.__struct_fields__)
 
 Settings = TypeVar("Settings", bound=msgspec.Struct)
 
@@ -127,6 +139,20 @@ def capture_config(values: Mapping[str, Any], *, source: str = "config") -> Capt
     config = _struct(CaptureConfig, prepared, source, "")
     _check_capture(config, source)
     return config
+
+
+def with_keywords(settings: Mapping[str, Any], keywords: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings with keyword arguments over them; a field of the task's own block may be given plainly."""
+    merged = dict(settings)
+    plain = {key: value for key, value in keywords.items() if key not in _BLOCK_FIELDS}
+    inside = {key: value for key, value in keywords.items() if key in _BLOCK_FIELDS}
+    merged |= plain
+    task = merged.get("task", "statistics")
+    block = task if isinstance(task, str) and task in _BLOCKS else "statistics"
+    given = merged.get(block, {})
+    if inside and isinstance(given, Mapping):
+        merged[block] = {**given, **inside}
+    return merged
 
 
 def load_compare_config(path: str | Path) -> CompareConfig:
@@ -235,6 +261,8 @@ def _check_capture(config: CaptureConfig, source: str) -> None:
         )
     if config.async_dump and _summary_mode(config) == "md5":
         raise ConfigError(f"{source}: async_dump cannot be used with summary_mode 'md5'; switch one of them off.")
+    if config.task == "tensor" and config.tensor.bench_path and config.tensor.summary_mode != "md5":
+        raise ConfigError(f"{source}: tensor.bench_path compares checksums; it needs tensor.summary_mode 'md5'.")
     for field, number, least in (
         ("tensor.diff_nums", config.tensor.diff_nums, -1),
         ("overflow_check.overflow_nums", config.overflow_check.overflow_nums, -1),

@@ -5,6 +5,7 @@ ParityError                 exit code 2: the command line prints it as one sente
 ├── RecordNameError         a text that is not the name of a record or an item
 ├── UnknownPluginError      a format, device or kernel that does not exist
 ├── MissingTorchError       recording was asked for where torch is not installed
+├── RecordingEndedError     every step that was asked for is recorded, and the training was to end with it
 ├── RunError                something about a run folder
 │   ├── RunNotFoundError    the path does not exist or holds no run
 │   ├── RunExistsError      the path already holds a run
@@ -54,6 +55,14 @@ class MissingTorchError(ParityError):
         super().__init__(
             f"{wanted_for} needs torch, which is not installed here; `pip install torchparity[torch]` adds it."
         )
+
+
+class RecordingEndedError(ParityError):
+    """What `enable_dataloader` ends a training with: nothing is wrong."""
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+        super().__init__(f"step {step} was the last one to record; enable_dataloader ends the training with it.")
 
 
 class RunError(ParityError):

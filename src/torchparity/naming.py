@@ -160,6 +160,15 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+def readable_bytes(amount: float) -> str:
+    """Return "512 B" or "3.4 MiB"."""
+    for unit in ("B", "KiB", "MiB"):
+        if amount < 1024:
+            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1024
+    return f"{amount:.1f} GiB"
+
+
 def printable(text: str) -> str:
     """Return text from a file as a terminal may see it: no control characters, no half characters."""
     return "".join(char if char.isprintable() or char == "\n" else "?" for char in text)

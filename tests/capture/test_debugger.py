@@ -158,16 +158,44 @@ def test_a_path_that_cannot_be_written_is_refused_at_start(tmp_path):
 
     with pytest.raises(RunWriteError), capture(tmp_path / "file" / "run"):
         pass
+    with pytest.raises(RunWriteError):  # at the first start, though nothing would be written before step 9
+        PrecisionDebugger(dump_path=tmp_path / "file" / "run", step=[9]).start()
 
 
-def test_stop_and_step_without_start_do_no_harm(tmp_path):
+def test_stop_before_any_start_is_refused_and_step_does_no_harm(tmp_path):
     debugger = PrecisionDebugger(dump_path=tmp_path)
-    debugger.stop()
+    with pytest.raises(ConfigError, match=r"stop\(\) without start\(\)"):
+        debugger.stop()
     debugger.step()
     debugger.start()
     torch.exp(torch.ones(1))
     debugger.close()
 
+    assert open_run(tmp_path).steps == [1]
+
+
+def test_stop_twice_is_logged_once_and_the_training_goes_on(tmp_path, caplog):
+    debugger = PrecisionDebugger(dump_path=tmp_path)
+    for _ in range(3):
+        debugger.start()
+        torch.exp(torch.ones(1))
+        debugger.stop()
+        debugger.stop()
+        debugger.step()
+
+    assert len([record for record in caplog.records if "stop()" in record.message]) == 1
+
+
+def test_stop_in_a_step_that_is_not_wanted_is_no_mistake(tmp_path, caplog):
+    debugger = PrecisionDebugger(dump_path=tmp_path, step=[1])
+    for _ in range(3):
+        debugger.start()
+        torch.exp(torch.ones(1))
+        debugger.stop()
+        debugger.step()
+    debugger.close()
+
+    assert "stop()" not in caplog.text
     assert open_run(tmp_path).steps == [1]
 
 
@@ -231,6 +259,28 @@ def test_a_full_disk_ends_the_recording_not_the_training(tmp_path, caplog):
         assert "incomplete" in caplog.text or "stops recording" in caplog.text
     finally:
         subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+def test_a_disk_that_refuses_is_told_at_the_end(tmp_path):
+    code = (
+        "import resource, signal, sys, torch; from torchparity.capture import PrecisionDebugger\n"
+        "debugger = PrecisionDebugger(dump_path=sys.argv[1], task='tensor')\n"
+        "debugger.start(); torch.ones(9).exp(); debugger.step()\n"
+        "import time; time.sleep(0.5)\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))\n"
+        "for _ in range(6):\n"
+        "    debugger.start(); torch.randn(100_000).exp(); debugger.stop(); debugger.step(); time.sleep(0.1)\n"
+        "print('trained')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, tmp_path], capture_output=True, text=True, cwd=ROOT)
+
+    assert done.returncode == 0, done.stderr
+    assert "trained" in done.stdout
+    assert done.stderr.count("stops recording, training goes on") == 1
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("torchparity: ")]
+    assert "recorded 2 records in 1 step" in line
+    assert "not finished" in line and "file too large" in line.lower()
 
 
 def test_nothing_is_left_behind_after_a_recording(tmp_path):

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.utils._pytree import tree_map
 
 from tests.conftest import ROOT
 from torchparity import open_run
@@ -84,6 +85,26 @@ def test_a_model_can_be_traced(tmp_path):
     assert torch.equal(traced(torch.ones(1, 2)), model(torch.ones(1, 2)))
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_model_can_be_scripted_and_is_hooked_afterwards_as_before(tmp_path):
+    model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+    model[1].register_forward_pre_hook(lambda module, args: None)
+    scripted_alone = torch.jit.script(model[0])
+    with capture(tmp_path, model=model):
+        scripted = torch.jit.script(model[0])
+        again = scripted(torch.ones(1, 2))
+        model(torch.ones(1, 2)).sum().backward()
+
+    assert torch.equal(again, scripted_alone(torch.ones(1, 2)))
+    assert {name for name in open_run(tmp_path).part().records if name.startswith("Module")} == {
+        *("Module.0.Linear.forward.0", "Module.1.ReLU.forward.0", "Module.Sequential.forward.0"),
+        *("Module.Sequential.backward.0", "Module.1.ReLU.backward.0"),
+        *("Module.0.Linear.backward.0", "Module.0.Linear.parameters_grad.0"),
+    }
+    assert len(model[1]._forward_pre_hooks) == 1 and not model[0]._forward_hooks
+    assert not hasattr(torch.jit._recursive.create_script_module, "__wrapped__")
+
+
 def test_stop_in_another_thread_does_no_harm(tmp_path):
     debugger = PrecisionDebugger(dump_path=tmp_path)
     debugger.start()
@@ -119,6 +140,46 @@ def test_models_in_two_threads_keep_their_own_parents(tmp_path):
     for name, parent in part.construct.items():
         if ".Linear." in name:
             assert parent.split(".")[1] == name.split(".")[1]
+
+
+def test_a_graph_from_another_thread_has_no_gradient_rather_than_a_part_of_it(tmp_path):
+    class Threaded(nn.Module):
+        def forward(self, x):
+            parts = []
+            thread = threading.Thread(target=lambda: parts.append(torch.sin(x) * 2))
+            thread.start()
+            thread.join()
+            return parts[0] + x * 3
+
+    x = torch.randn(3, requires_grad=True)
+    for _ in range(100):  # numbers of this thread's nodes run ahead of the other's
+        h = x * 1
+    model = Threaded()
+    with capture(tmp_path, model=model):
+        model(h).sum().backward()
+
+    part = open_run(tmp_path).part()
+    assert "Module.Threaded.forward.0" in part.records
+    assert not [name for name in part.records if "Threaded.backward" in name]
+    assert any("another thread" in problem for problem in part.problems)
+    assert torch.allclose(x.grad, torch.cos(x) * 2 + 3)
+
+
+def test_a_module_that_closes_over_an_older_tensor_has_its_gradient(tmp_path):
+    class Closing(nn.Module):
+        def forward(self, x):
+            return x * self.older
+
+    model = Closing()
+    other = torch.tensor([2.0], requires_grad=True)
+    model.older = torch.exp(other * 1)
+    x = torch.tensor([3.0], requires_grad=True)
+    with capture(tmp_path, model=model, task="tensor"):
+        model(x * 1).backward()
+
+    part = open_run(tmp_path).part()
+    assert part.problems == []
+    assert part.tensor(part.records["Module.Closing.backward.0"].output[0]).array.tolist() == x.grad.tolist()
 
 
 def test_running_statistics_are_seen_as_they_change(tmp_path):
@@ -245,3 +306,62 @@ def test_an_in_place_call_on_a_view_has_no_gradient_rather_than_a_wrong_one(tmp_
     assert "Tensor.mul_.0.forward" in records
     # A known gap: autograd hides this gradient inside the copy into the base.
     assert "Tensor.mul_.0.backward" not in records
+
+
+def test_a_shape_that_is_a_symbol_is_left_out_and_said(tmp_path, capsys):
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
+
+    fake = FakeTensorMode(shape_env=ShapeEnv())
+    x = fake.from_tensor(torch.ones(4, 5), symbolic_context=StatelessSymbolicContext([DimDynamic.DYNAMIC] * 2))
+    assert isinstance(x.shape[0], torch.SymInt)
+    with capture(tmp_path):
+        y = torch.exp(x)
+        torch.full((2,), 1.0).mul(3)
+
+    part = open_run(tmp_path).part()
+    assert y.shape == x.shape
+    assert list(part.records) == ["Torch.full.0.forward", "Tensor.mul.0.forward"]
+    (problem,) = part.problems
+    assert "Torch.exp.0.forward could not be written" in problem
+    line = capsys.readouterr().out
+    assert "recorded 2 records" in line and "Torch.exp.0.forward could not be written" in line
+
+
+class Boxed(torch.Tensor):
+    """A wrapper without memory of its own, as quantised and distributed tensors are."""
+
+    @staticmethod
+    def __new__(cls, inner):
+        kind = {"dtype": inner.dtype, "requires_grad": inner.requires_grad}
+        return torch.Tensor._make_wrapper_subclass(cls, inner.shape, **kind)
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        args, kwargs = tree_map(lambda t: t.inner if isinstance(t, Boxed) else t, (args, kwargs or {}))
+        return tree_map(lambda t: Boxed(t) if isinstance(t, torch.Tensor) else t, func(*args, **kwargs))
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"task": "tensor"}, {"summary_mode": "md5"}, {"tensor_list": ["exp"]}], ids=str
+)
+def test_wrapper_subclasses_work_as_without_a_recording(tmp_path, settings):
+    def work():
+        x, weight = Boxed(torch.ones(3)), nn.Parameter(Boxed(torch.full((3,), 2.0)))
+        out = torch.exp(x) * weight
+        out.sum().backward()
+        x.add_(1)
+        return out.inner, weight.grad.inner, x.inner
+
+    expected = work()
+    with capture(tmp_path, **settings):
+        got = work()
+
+    assert all(torch.equal(mine, plain) for mine, plain in zip(got, expected, strict=True))
+    part = open_run(tmp_path).part()
+    assert part.problems == [] and part.verify() == []
+    assert part.records["Torch.exp.0.forward"].output[0].shape == (3,)
+    assert part.records["Tensor.mul.0.backward"]

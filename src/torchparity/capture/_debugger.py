@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from torchparity.capture._session import Models, Session
-from torchparity.config import CaptureConfig, capture_config, read_settings
+from torchparity.config import capture_config, read_settings, with_keywords
 from torchparity.errors import ConfigError
 
 
 class PrecisionDebugger:
     """Records a training as config.json says; one per process.
 
-    `start`, `stop`, `step` and `save` work on the object and on the class. A second
+    Every field of config.json, and of the block of its task, is a keyword argument too; an
+    argument wins over the file. All methods work on the object and on the class. A second
     construction with the same arguments returns the first object; with others it raises.
     """
 
@@ -33,15 +34,17 @@ class PrecisionDebugger:
         **fields: Any,
     ) -> PrecisionDebugger:
         arguments = {"task": task, "dump_path": dump_path and str(dump_path), "level": level, "step": step}
-        settings = dict(read_settings(Path(config_path))) if config_path is not None else {}
-        settings |= {key: value for key, value in arguments.items() if value is not None} | fields
+        given = {key: value for key, value in arguments.items() if value is not None}
+        settings = with_keywords(read_settings(Path(config_path)) if config_path is not None else {}, given | fields)
         if cls._instance is not None:
             if cls._instance._settings == settings:
                 return cls._instance
             raise ConfigError("this process has a PrecisionDebugger with other settings; there is one per process.")
         instance = super().__new__(cls)
         instance._settings = settings
-        instance._session = Session(capture_config(settings, source=str(config_path or "PrecisionDebugger")))
+        config = capture_config(settings, source=str(config_path or "PrecisionDebugger"))
+        file = None if config_path is None or "dump_enable" in fields else Path(config_path)
+        instance._session = Session(config, config_path=file)
         cls._instance = instance
         return instance
 
@@ -66,6 +69,30 @@ class PrecisionDebugger:
     def save(cls, variable: Any, name: str, save_backward: bool = True) -> None:
         """Record one value by hand, with its gradient where it has one."""
         cls._current("save").save(variable, name, save_backward)
+
+    @classmethod
+    def module_dump(cls, module: Any, name: str) -> None:
+        """Record the calls of `module` as `Module.{name}.{class}` and nothing else, until `module_dump_end`."""
+        cls._current("module_dump").module_dump(module, name)
+
+    @classmethod
+    def module_dump_end(cls) -> None:
+        """Record everything again."""
+        cls._current("module_dump_end").module_dump_end()
+
+    @classmethod
+    def register_custom_api(cls, module: Any, api: str, api_prefix: str | None = None) -> None:
+        """Record each call of `module.api` as one API, `{api_prefix}.{api}`; without a prefix by the module's name.
+
+        The function is replaced between start and stop only. Whoever imported it by name before
+        start calls the original, unseen.
+        """
+        cls._current("register_custom_api").register_custom_api(module, api, api_prefix)
+
+    @classmethod
+    def restore_custom_api(cls, module: Any, api: str) -> None:
+        """Record `module.api` no longer."""
+        cls._current("restore_custom_api").restore_custom_api(module, api)
 
     @classmethod
     def set_init_step(cls, step: int) -> None:
@@ -110,19 +137,16 @@ def capture(
     level: str | None = None,
     task: str = "statistics",
     settings: Mapping[str, Any] | None = None,
+    **fields: Any,
 ) -> Iterator[Capture]:
     """Record what runs inside the block into a run at `path`.
 
     Without `level` modules and APIs are recorded when a model is given, APIs alone when
-    not. `settings` are further fields of config.json.
+    not. `fields` are further fields of config.json or of the task's block, such as
+    `list=["relu"]`; `settings` has the same as a mapping.
     """
-    fields: dict[str, Any] = {
-        "dump_path": str(path),
-        "task": task,
-        "level": level or ("mix" if model is not None else "L1"),
-    }
-    config: CaptureConfig = capture_config({**fields, **(settings or {})}, source="capture")
-    session = Session(config)
+    given = {"dump_path": str(path), "task": task, "level": level or ("mix" if model is not None else "L1")}
+    session = Session(capture_config(with_keywords({**given, **(settings or {})}, fields), source="capture"))
     session.start(model)
     try:
         yield Capture(session, model)

@@ -20,6 +20,7 @@ import torch
 from torch import distributed
 
 from torchparity.capture._apis import Api
+from torchparity.capture._covered import Covered
 from torchparity.capture._recorder import Call, Recorder
 
 _TENSOR_ARGUMENTS = frozenset(
@@ -47,10 +48,9 @@ def collectives() -> dict[str, Callable[..., Any]]:
 class CollectiveWatcher:
     """Wraps the collectives while attached; calls of one from within another are not recorded."""
 
-    def __init__(self, recorder: Recorder) -> None:
-        self._recorder = recorder
+    def __init__(self, recorder: Recorder, covered: Covered) -> None:
+        self._recorder, self._covered = recorder, covered
         self._replaced: dict[str, Any] = {}
-        self._is_inside = False
         self._under_way: list[_UnderWay] = []
 
     def attach(self) -> None:
@@ -71,9 +71,9 @@ class CollectiveWatcher:
 
         @functools.wraps(original)
         def collective(*args: Any, **kwargs: Any) -> Any:
-            if self._is_inside:
+            if self._covered.is_silent:
                 return original(*args, **kwargs)
-            self._is_inside = True
+            self._covered.is_inside = True
             recorder, frame = self._recorder, sys._getframe(1)
             try:
                 recorder.boundary.run(api.name, self._settle)
@@ -83,7 +83,7 @@ class CollectiveWatcher:
                     recorder.boundary.run(api.name, lambda: self._returned(name, call, work, args, kwargs))
                 return work
             finally:
-                self._is_inside = False
+                self._covered.is_inside = False
 
         return collective
 

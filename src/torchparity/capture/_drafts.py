@@ -9,6 +9,7 @@ import msgspec
 import torch
 
 from torchparity.capture._meter import Meter, SeenTensor
+from torchparity.capture._storing import StoringMeter
 from torchparity.naming import Direction
 from torchparity.records import GroupLeaf, Nest, Record, describe
 from torchparity.storage import SharedTensor
@@ -30,7 +31,7 @@ class Slot:
 class Observer:
     """Turns arguments into nests of what was seen."""
 
-    def __init__(self, meter: Meter) -> None:
+    def __init__(self, meter: Meter | StoringMeter) -> None:
         self._meter = meter
 
     def nest(self, value: Any, *, keep: bool = True, depth: int = 0) -> Any:

@@ -17,6 +17,17 @@ from torch.autograd.graph import Node
 Gradient = torch.Tensor
 Taker = Callable[[int, Gradient], None]
 Edge = tuple[Node, int]
+_MOST_SEARCHED = 10_000
+
+
+class ForeignGraphError(Exception):
+    """A call's inputs are reached through nodes that cannot be told to be its own.
+
+    Nodes are numbered by thread, so what another thread made looks older than the call.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("part of its graph was made by another thread or before the call; its gradients are left out")
 
 
 class InputEdges:
@@ -48,6 +59,12 @@ class InputEdges:
 
 def _next_sequence() -> int:
     return int(torch.autograd._get_sequence_nr())  # type: ignore[attr-defined]
+
+
+def in_compiled_backward() -> bool:
+    """Tell whether the backward of a compiled region is running: its calls are the compiler's, not the user's."""
+    node = torch._C._current_autograd_node()
+    return node is not None and node.name().startswith("CompiledFunction")
 
 
 class Contributions:
@@ -94,20 +111,20 @@ def watch(
 
     `take_output(slot, gradient)` gets what flows in at an output, `take_input` what flows
     out at an input. `guard` runs each of them: nothing of ours may reach the engine.
+    Raises `ForeignGraphError` before it hooks anything.
     """
-    contributions = Contributions(take_input)
-    roots: list[Node] = []
+    nodes = [(tensor.grad_fn, tensor.output_nr) for _, tensor in outputs]
+    roots = [node for node, output in nodes if node is not None and not before.slots_of(node, output)]
+    ends = _walk(roots, before)
     handles: list[Any] = []
     for slot, tensor in outputs:
         node = tensor.grad_fn
         if node is None:
             handles.append(_watch_leaf(tensor, slot, before, take_input, take_output, guard))
-            continue
-        aliased = before.slots_of(node, tensor.output_nr)
-        _watch_output(node, tensor.output_nr, slot, aliased, take_input, take_output, guard)
-        if not aliased:
-            roots.append(node)
-    _walk(roots, before, contributions, guard)
+        else:
+            aliased = before.slots_of(node, tensor.output_nr)
+            _watch_output(node, tensor.output_nr, slot, aliased, take_input, take_output, guard)
+    _watch_nodes(ends, Contributions(take_input), guard)
     return handles
 
 
@@ -120,7 +137,7 @@ def watch_mutated(
 ) -> None:
     """Hook the nodes of a call that returns nothing and changes its first argument, such as `x[0] = y`."""
     if mutated.grad_fn is not None:
-        _walk([mutated.grad_fn], before, Contributions(take_input), guard)
+        _watch_nodes(_walk([mutated.grad_fn], before), Contributions(take_input), guard)
 
 
 def _watch_output(
@@ -162,33 +179,56 @@ def _watch_leaf(
     return tensor.register_hook(arrived)  # type: ignore[no-untyped-call]
 
 
-def _walk(
-    roots: Sequence[Node],
-    before: InputEdges,
-    contributions: Contributions,
-    guard: Callable[[Callable[[], None]], None],
-) -> None:
-    """Visit the nodes made since `before`, and hook those that end in an input's edge."""
-    waiting, seen = list(roots), set(roots)
+def _walk(roots: Sequence[Node], before: InputEdges) -> list[tuple[Node, list[tuple[int, int]]]]:
+    """Visit the nodes made since `before`; return those that end in an input's edge, with places and slots."""
+    ends: list[tuple[Node, list[tuple[int, int]]]] = []
+    waiting, seen, older = list(roots), set(roots), set[Node]()
     while waiting:
         node = waiting.pop()
+        if node._sequence_nr() < before.sequence:
+            # What is older than the call was not made by it: a tensor it closed over.
+            older.add(node)
+            continue
         found: list[tuple[int, int]] = []
         for place, (following, output) in enumerate(node.next_functions):
             if following is None:
                 continue
             slots = before.slots_of(following, output)
-            for slot in slots:
-                contributions.expect(slot)
-                found.append((place, slot))
-            # What is older than the call was not made by it: a tensor it closed over.
-            if not slots and following not in seen and before.sequence <= following._sequence_nr() < _ACCUMULATOR:
+            found += [(place, slot) for slot in slots]
+            if not slots and following not in seen and following._sequence_nr() < _ACCUMULATOR:
                 seen.add(following)
                 waiting.append(following)
         if found:
-            _watch_node(node, found, contributions, guard)
+            ends.append((node, found))
+    if older and _leads_to_an_input(older, before):
+        raise ForeignGraphError
+    return ends
+
+
+def _leads_to_an_input(nodes: set[Node], before: InputEdges) -> bool:
+    waiting, seen = list(nodes), set(nodes)
+    while waiting and len(seen) < _MOST_SEARCHED:
+        for following, output in waiting.pop().next_functions:
+            if following is not None and before.slots_of(following, output):
+                return True
+            if following is not None and following not in seen:
+                seen.add(following)
+                waiting.append(following)
+    return False
 
 
 _ACCUMULATOR = 2**64 - 1  # the sequence number of nodes that accumulate into leaves
+
+
+def _watch_nodes(
+    ends: Sequence[tuple[Node, list[tuple[int, int]]]],
+    contributions: Contributions,
+    guard: Callable[[Callable[[], None]], None],
+) -> None:
+    for node, found in ends:
+        for _, slot in found:
+            contributions.expect(slot)
+        _watch_node(node, found, contributions, guard)
 
 
 def _watch_node(

@@ -22,6 +22,7 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from torchparity.capture._memory import copied, has_memory, is_dense, is_measurable, name_of, widened
+from torchparity.capture._xor import xor_checksum
 from torchparity.kernels._arena import Arena, HostArena
 from torchparity.kernels.cpu import CpuKernel
 from torchparity.kernels.portable import PortableArena, is_portable
@@ -40,6 +41,7 @@ class Kept:
     statistics: bool = True
     checksum: bool = False
     values: bool = False
+    xor: bool = False  # another checksum, and no statistics
     by_shape: bool = False  # the format stores a tensor with its shape, so a reshaped view is another tensor
 
 
@@ -213,7 +215,9 @@ class Meter:
             measurement.values = copied(tensor)
             if self._store is not None:
                 self._store(measurement.values)
-        if not self._wait_for_arena(tensor, measurement):
+        if self._kept.xor:
+            measurement.checksum = xor_checksum(from_torch(tensor))
+        elif not self._wait_for_arena(tensor, measurement):
             self._measure_now(tensor, measurement)
         return measurement
 

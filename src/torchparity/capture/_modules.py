@@ -10,11 +10,12 @@ from typing import Any
 import torch
 from torch import nn
 
+from torchparity.capture._covered import Covered
 from torchparity.capture._drafts import Draft
 from torchparity.capture._recorder import Call, Recorder
 
 
-class _Hook:
+class Hook:
     """A hook that a copy or a pickle of the model does not carry along: there it does nothing.
 
     Nor does it do anything while a compiler or tracer looks at the model, which would put
@@ -29,7 +30,7 @@ class _Hook:
             self._work(*arguments)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _Hook, (_do_nothing,)
+        return Hook, (_do_nothing,)
 
 
 def _do_nothing(*_: Any) -> None:
@@ -47,16 +48,31 @@ class _Open:
         self.error_before = sys.exc_info()[1]
 
 
+def named_modules(models: nn.Module | Sequence[nn.Module]) -> list[tuple[nn.Module, str]]:
+    """Return what the calls of every module are counted under; a list of models puts its index first."""
+    several = not isinstance(models, nn.Module)
+    found: dict[int, tuple[nn.Module, str]] = {}
+    for index, model in enumerate([models] if isinstance(models, nn.Module) else models):
+        for path, module in model.named_modules():
+            if not isinstance(module, torch.jit.ScriptModule):
+                parts = ["Module", str(index) if several else "", path, type(module).__name__]
+                found.setdefault(id(module), (module, ".".join(part for part in parts if part)))
+    return list(found.values())
+
+
 class ModuleWatcher:
     """Hooks the modules of one or several models between `attach` and `detach`.
 
     Keeps the stack of open modules, which gives each record its parent. With `records`
-    off only the stack is kept.
+    off only the stack is kept. While `is_paused` no module is entered.
     """
 
-    def __init__(self, recorder: Recorder, *, records: bool) -> None:
-        self._recorder, self._records = recorder, records
+    def __init__(self, recorder: Recorder, covered: Covered, *, records: bool) -> None:
+        self._recorder, self._covered, self._records = recorder, covered, records
+        self.is_paused = False
+        self._names: dict[int, str] = {}
         self._handles: list[Any] = []
+        self._gradient_handles: dict[str, list[Any]] = {}
         self._events: dict[str, dict[str, int]] = {}
         self._local = threading.local()
         self._drafts: dict[str, Draft] = {}
@@ -65,19 +81,32 @@ class ModuleWatcher:
         """Hook every module; a second time within a step changes nothing."""
         if self._handles:
             return
-        several = not isinstance(models, nn.Module)
-        seen: set[int] = set()
-        for index, model in enumerate([models] if isinstance(models, nn.Module) else models):
-            for path, module in model.named_modules():
-                if id(module) not in seen and not isinstance(module, torch.jit.ScriptModule):
-                    seen.add(id(module))
-                    parts = ["Module", str(index) if several else "", path, type(module).__name__]
-                    self._hook(module, ".".join(part for part in parts if part))
+        for module, name in named_modules(models):
+            self._names[id(module)] = name
+            self._hook(module, name)
 
-    def detach(self) -> None:
+    def attach_one(self, module: nn.Module, name: str) -> None:
+        """Hook one module alone, under a name of its own."""
+        if self._names.get(id(module)) != name or not self._handles:
+            self._names[id(module)] = name
+            self._hook(module, name)
+
+    def name_of(self, module: nn.Module) -> str | None:
+        return self._names.get(id(module))
+
+    def detach_calls(self) -> None:
+        """Unhook calls; gradients of parameters still arrive."""
         for handle in self._handles:
             handle.remove()
         self._handles.clear()
+
+    def detach(self) -> None:
+        self.detach_calls()
+        for handles in self._gradient_handles.values():
+            for handle in handles:
+                handle.remove()
+        self._gradient_handles.clear()
+        self._names.clear()
 
     def begin_step(self) -> None:
         self._events.clear()
@@ -100,15 +129,18 @@ class ModuleWatcher:
             error = sys.exc_info()[1]
             boundary.run(name, lambda: self._leave(module, output, error))
 
-        self._handles.append(module.register_forward_pre_hook(_Hook(entered), with_kwargs=True, prepend=True))
-        self._handles.append(module.register_forward_hook(_Hook(left), with_kwargs=True, always_call=True))
-        for parameter_name, parameter in module._parameters.items() if self._records else ():
+        self._handles.append(module.register_forward_pre_hook(Hook(entered), with_kwargs=True, prepend=True))
+        self._handles.append(module.register_forward_hook(Hook(left), with_kwargs=True, always_call=True))
+        if not self._records or name in self._gradient_handles:
+            return
+        self._gradient_handles[name] = []
+        for parameter_name, parameter in module._parameters.items():
             if parameter is not None and parameter.requires_grad and parameter.is_leaf:
                 self._hook_parameter(name, parameter_name, parameter)
 
     def _enter(self, module: nn.Module, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         recorder = self._recorder
-        if not recorder.is_recording:
+        if not recorder.is_recording or self.is_paused or self._covered.is_compiled:
             return
         recomputed = int(torch._C._current_graph_task_id()) != -1 and torch.is_grad_enabled()
         number = recorder.number(f"{name}#recompute" if recomputed else name)
@@ -122,8 +154,9 @@ class ModuleWatcher:
         if self._records and recorder.selection.takes_call(record, outside):
             call = recorder.open(Draft(record, "forward"), args, kwargs, parent)
             call.draft.is_recompute = recomputed
+            observer = recorder.observer_of(record)
             call.draft.parameters = {
-                key: recorder.observer.nest(value) for key, value in module._parameters.items() if value is not None
+                key: observer.nest(value) for key, value in module._parameters.items() if value is not None
             }
             call.mutated = None
             recorder.meter.flush()
@@ -154,8 +187,8 @@ class ModuleWatcher:
         def accumulated(leaf: torch.Tensor) -> None:
             self._recorder.boundary.run(name, lambda: self._take_gradient(name, parameter_name, leaf))
 
-        handle = parameter.register_post_accumulate_grad_hook(_Hook(accumulated))  # type: ignore[no-untyped-call]
-        self._handles.append(handle)
+        handle = parameter.register_post_accumulate_grad_hook(Hook(accumulated))  # type: ignore[no-untyped-call]
+        self._gradient_handles[name].append(handle)
 
     def _take_gradient(self, name: str, parameter_name: str, leaf: torch.Tensor) -> None:
         if not self._recorder.selection.takes_direction("backward"):
@@ -169,5 +202,5 @@ class ModuleWatcher:
             draft = self._drafts[record] = Draft(record, "parameters_grad")
             self._recorder.add(draft, None)
         if leaf.grad is not None:
-            draft.gradients[parameter_name] = self._recorder.meter.see(leaf.grad)
+            draft.gradients[parameter_name] = self._recorder.observer_of(record).nest(leaf.grad)
             self._recorder.meter.flush()

@@ -19,6 +19,7 @@ from torchparity.capture._drafts import BackwardDraft, Draft, Observer, differen
 from torchparity.capture._meter import Meter
 from torchparity.capture._selection import Role, Selection
 from torchparity.capture._stacks import StackBook
+from torchparity.capture._storing import StoringMeter
 from torchparity.records import Record, StackGroup
 from torchparity.storage import SharedTensor
 
@@ -57,6 +58,7 @@ class Recorder:
 
     def __post_init__(self) -> None:
         self.observer = Observer(self.meter)
+        self._storing = Observer(StoringMeter(self.meter))
         self._local = threading.local()
         self._leaf_hooks: list[Any] = []
         self._numbers: dict[str, int] = {}
@@ -80,6 +82,10 @@ class Recorder:
             self._numbers[counted] = number + 1
             return number
 
+    def observer_of(self, record: str) -> Observer:
+        """Return who looks at a record's tensors: of some the values are kept too."""
+        return self._storing if self.selection.stores(record) else self.observer
+
     def remove_at_step(self, handle: Any) -> None:
         """Remove a hook on a tensor of the user's when the step ends."""
         self._leaf_hooks.append(handle)
@@ -90,6 +96,8 @@ class Recorder:
         # the other calls keep theirs whether or not activations are recomputed.
         in_backward = _in_backward()
         recomputed = in_backward and torch.is_grad_enabled()
+        if in_backward and _gradients.in_compiled_backward():
+            return None
         counted = f"{api.name}#recompute" if recomputed else api.name
         number = self.number(counted)
         name = f"{api.name}.{number}.forward{'#recompute' if recomputed else ''}"
@@ -108,8 +116,8 @@ class Recorder:
     def open(self, draft: Draft, args: Sequence[Any], kwargs: dict[str, Any], parent: str | None) -> Call:
         """Look at the inputs of a call of an API or a module."""
         if self.selection.takes(draft.name, "forward", "input"):
-            draft.input_args = self.observer.nest(list(args))
-            draft.input_kwargs = self.observer.nest(kwargs)
+            observer = self.observer_of(draft.name)
+            draft.input_args, draft.input_kwargs = observer.nest(list(args)), observer.nest(kwargs)
         call = Call(draft, parent=parent)
         if torch.is_grad_enabled():
             found: list[tuple[int, torch.Tensor]] = []
@@ -128,7 +136,7 @@ class Recorder:
         draft.seconds = self._seconds(call)
         outputs = list(output) if isinstance(output, (tuple, list)) and not isinstance(output, torch.Size) else [output]
         if self.selection.takes(draft.name, "forward", "output"):
-            draft.output = self.observer.nest(outputs, keep=keep)
+            draft.output = self.observer_of(draft.name).nest(outputs, keep=keep)
         self.meter.flush()
         self.add(draft, call.parent)
         self._watch(call, outputs)
@@ -197,7 +205,7 @@ class Recorder:
             role: Role = "input" if side == "output" else "output"
             if not self.selection.takes(draft.name, "backward", role):
                 return
-            seen = self.meter.see(gradient)
+            seen = self.observer_of(draft.name).nest(gradient)
             self.meter.flush()
             begun = draft.fill(torch._C._current_graph_task_id(), side, slot, seen)
             if begun is not None:

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Literal
 
+from torchparity.errors import nearest
+
 Role = Literal["input", "output"]
+_FULL = re.compile(r".+\.\d+\.(forward|backward)|Module\..+\.(forward|backward)\.\d+")
 
 
 class Selection:
     """Answers for one recording; a scope is a state that `takes_call` advances in execution order."""
 
     def __init__(
-        self, *, scope: Sequence[str] = (), names: Sequence[str] = (), data_mode: Sequence[str] = ("all",)
+        self,
+        *,
+        scope: Sequence[str] = (),
+        names: Sequence[str] = (),
+        stored: Sequence[str] = (),
+        data_mode: Sequence[str] = ("all",),
     ) -> None:
-        self._scope, self._names = tuple(scope), tuple(names)
+        self._scope, self._names, self._stored = tuple(scope), tuple(names), tuple(stored)
         modes = set(data_mode)
         everything = "all" in modes
         self._directions = (
@@ -24,9 +33,17 @@ class Selection:
         self._is_inside = not self._scope
         self._matched: set[str] = set()
         self._taken: set[str] = set()
+        self._seen: dict[str, None] = {}
+
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """Every name that was asked for."""
+        return (*self._scope, *self._names, *self._stored)
 
     def takes_call(self, name: str, parents: Sequence[str]) -> bool:
         """Decide about a forward call and the backward that belongs to it."""
+        if self._scope or self._names:
+            self._seen[name] = None
         taken = self._in_scope(name) and self._in_list(name, parents)
         if taken:
             self._taken.add(name)
@@ -36,7 +53,7 @@ class Selection:
         return (
             not self._names
             or backward in self._names
-            or not any(_is_full(name) for name in self._names)
+            or not any(is_full(name) for name in self._names)
             or (forward in self._taken and not any(name == forward for name in self._names))
         )
 
@@ -46,13 +63,24 @@ class Selection:
     def takes_direction(self, direction: str) -> bool:
         return self._directions is None or direction in self._directions
 
+    def stores(self, name: str) -> bool:
+        """Decide whether a record's values are kept besides their statistics."""
+        if not self._stored:
+            return False
+        self._seen[name] = None
+        plain = name.partition("#")[0]  # the second backward through a call is kept with the first
+        found = [wanted for wanted in self._stored if plain == wanted or (not is_full(wanted) and _is_in(wanted, name))]
+        self._matched.update(found)
+        return bool(found)
+
     def begin_step(self) -> None:
         self._is_inside = not self._scope
         self._taken.clear()
 
     def unmatched(self) -> list[str]:
-        """Return the names that were asked for and never came up."""
-        return [name for name in (*self._scope, *self._names) if name not in self._matched]
+        """Return the names that were asked for and never came up, each with the nearest that did."""
+        missing = dict.fromkeys(name for name in self.asked if name not in self._matched)
+        return [f"{name}{f' ({hint.strip()})' if (hint := nearest(name, self._seen)) else ''}" for name in missing]
 
     def _in_scope(self, name: str) -> bool:
         if not self._scope:
@@ -74,11 +102,16 @@ class Selection:
         return bool(found)
 
 
-def _is_full(name: str) -> bool:
-    return name.endswith((".forward", ".backward")) or name.startswith("Module.")
+def is_full(name: str) -> bool:
+    """Tell a record's whole name from a part of one."""
+    return _FULL.fullmatch(name) is not None
 
 
 def _matches(wanted: str, name: str) -> bool:
-    if _is_full(wanted):
+    if is_full(wanted):
         return name == wanted or name == wanted.replace(".backward", ".forward")
-    return wanted.lower() in name.lower()
+    return _is_in(wanted, name)
+
+
+def _is_in(part: str, name: str) -> bool:
+    return part.lower() in name.lower()

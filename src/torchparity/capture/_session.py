@@ -11,23 +11,23 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
-from torch.overrides import _pop_mode, _push_mode
 
 from torchparity.capture._apis import ApiTable
 from torchparity.capture._boundary import Boundary
-from torchparity.capture._distributed import CollectiveWatcher
-from torchparity.capture._drafts import Draft
-from torchparity.capture._meter import Kept, Meter
-from torchparity.capture._modules import ModuleWatcher
+from torchparity.capture._dataloader import LoaderWatcher
+from torchparity.capture._meter import Kept, Meter, Store
+from torchparity.capture._modules import named_modules
+from torchparity.capture._names import check_names
+from torchparity.capture._output import Output
+from torchparity.capture._points import Points
 from torchparity.capture._recorder import Recorder
 from torchparity.capture._selection import Selection
 from torchparity.capture._stacks import StackBook
-from torchparity.capture._watcher import ApiWatcher
+from torchparity.capture._switch import Switch
+from torchparity.capture._watching import Watching
 from torchparity.config import CaptureConfig, StatisticsTask, TensorTask
-from torchparity.errors import ConfigError, ParityError
-from torchparity.naming import counted
-from torchparity.storage import RunWriter, SharedTensor
+from torchparity.errors import ConfigError, RecordingEndedError
+from torchparity.storage import SharedTensor
 
 _log = logging.getLogger("torchparity")
 Models = nn.Module | Sequence[nn.Module]
@@ -40,202 +40,201 @@ class Session:
     whatever goes wrong later is logged and the training goes on without recording.
     """
 
-    def __init__(self, config: CaptureConfig) -> None:
-        self._config = config
-        block: StatisticsTask | TensorTask = config.tensor if config.task == "tensor" else config.statistics
+    def __init__(self, config: CaptureConfig, *, config_path: Path | None = None) -> None:
         if config.task not in ("statistics", "tensor", "structure"):
             raise ConfigError(f"task {config.task!r} is not a recording; use 'statistics', 'tensor' or 'structure'.")
-        kept = Kept(
-            checksum=block.summary_mode in ("md5", "xor"),
-            values=config.task == "tensor",
-            by_shape=config.tensor.tensor_format == "pt",
-        )
-        self._boundary = Boundary()
-        self._recorder = Recorder(
-            Meter(kept, exact=config.precision == "high", store=None if kept.by_shape else self._store),
-            Selection(scope=block.scope, names=block.list, data_mode=block.data_mode),
-            self._boundary,
-            StackBook() if config.extra_info else None,
-        )
+        self._config = config
         self._level = "mix" if config.task == "structure" else config.level
+        self._boundary = Boundary()
+        self._recorder = _recorder(config, self._boundary, self._store)
         apis = ApiTable(views=config.views or config.risk_level == "ALL", core_only=config.risk_level == "CORE")
-        self._apis = ApiWatcher(self._recorder, apis)
-        self._modules = ModuleWatcher(self._recorder, records=self._level in ("L0", "mix"))
-        self._collectives = CollectiveWatcher(self._recorder)
-        self._optimizer_hooks: list[Any] = []
-        self._writer: RunWriter | None = None
+        self._watching = Watching(self._recorder, apis, self._level)
+        self._points = Points(self._recorder)
+        self._switch = Switch(config.dump_enable, config_path)
+        self._loader = LoaderWatcher(begin_batch=self._begin_batch, end_batch=self._end_batch)
+        self._model: Models | None = None
+        self._output: Output | None = None
         self._step = 0
-        self._has_data = False
-        self._is_writing_step = False
-        self._is_over = False
-        self._counts = {"records": 0, "steps": 0}
-        self._point_numbers: dict[str, int] = {}
+        self._was_started = self._is_started = False  # started by the user, whether or not this step is wanted
+        self._has_data = self._has_warned = False
+        self._is_over = self._is_closed = False
+        if config.enable_dataloader:
+            self._loader.attach()
 
     @property
     def step_number(self) -> int:
         return self._step
 
     def set_init_step(self, step: int) -> None:
-        if self._counts["steps"] or self._has_data:
+        if self._was_started:
             raise ConfigError("set_init_step must come before the first start().")
         self._step = step
 
     def start(self, model: Models | None = None, rank: int | None = None) -> None:
-        """Begin to record; may be called again after `stop`, within a step or in the next."""
+        """Begin to record; may be called again after `stop`, within a step or in the next.
+
+        With `enable_dataloader` it names the model, and the next batch begins the recording.
+        """
         if self._is_over or self._recorder.is_recording:
             return
-        if self._level in ("L0", "mix") and model is None:
-            raise ConfigError(f"level {self._level!r} records modules, so start() needs the model: start(model=...).")
-        if model is not None and not isinstance(model, nn.Module) and not all(isinstance(m, nn.Module) for m in model):
-            raise ConfigError(f"start(model=...) takes a module or a list of modules, not a {type(model).__name__}.")
-        if not self._is_wanted(rank):
-            return
-        if self._writer is None:
-            self._open_writer(_rank() if rank is None else rank)
-        self._recorder.is_recording = True
-        if self._level == "debug":
-            return
-        if model is not None:
-            self._modules.attach(model)
-        if self._level in ("L1", "mix"):
-            self._apis.__enter__()  # type: ignore[no-untyped-call]
-            self._collectives.attach()
-        self._optimizer_hooks = [
-            register_optimizer_step_pre_hook(self._enter_optimizer),
-            register_optimizer_step_post_hook(self._leave_optimizer),
-        ]
+        self._check_model(model)
+        self._was_started = self._is_started = True
+        if self._config.enable_dataloader:
+            self._model = model
+        else:
+            self._begin(model, rank)
 
     def stop(self) -> None:
         """Stop watching calls; gradients of what was recorded still arrive until `step`."""
-        if not self._recorder.is_recording:
+        if self._is_over or self._config.enable_dataloader:
             return
-        self._recorder.is_recording = False
-        self._has_data = True
-        for hook in self._optimizer_hooks:
-            hook.remove()
-        self._optimizer_hooks.clear()
-        self._recorder.parents.clear()
-        if self._level in ("L1", "mix"):
-            _remove_mode(self._apis)
-            self._collectives.detach()
+        if not self._was_started:
+            raise ConfigError("stop() without start(): nothing is being recorded; call start() first.")
+        if not self._is_started and not self._has_warned:
+            self._has_warned = True
+            _log.warning("torchparity: stop() was called again without start() in between; nothing was being recorded")
+        self._is_started = False
+        self._pause()
 
     def step(self) -> None:
         """End a step: write what it recorded, and count on."""
-        was_recording = self._recorder.is_recording
-        self.stop()
-        self._modules.detach()
-        if self._has_data or was_recording:
-            self._write_step()
-        self._has_data = False
-        self._step += 1
-        self._modules.begin_step()
-        self._recorder.selection.begin_step()
-        self._point_numbers.clear()
+        if not self._config.enable_dataloader:
+            self._end_step()
 
     def close(self) -> None:
         """Write what is left, wait for the disk and say in one line what there is."""
-        if self._is_over:
+        if self._is_closed:
             return
-        if self._recorder.is_recording or self._has_data:
-            self.step()
-        self._is_over = True
-        if self._writer is not None:
-            self._end_writing(self._writer)
+        if not self._is_over and (self._recorder.is_recording or self._has_data):
+            self._end_step()
+        self._pause()
+        self._watching.end_step()
+        self._loader.detach()
+        self._is_over = self._is_closed = True
+        if self._output is not None:
+            self._output.close(self._left_out())
 
     def save(self, variable: Any, name: str, save_backward: bool = True) -> None:
         """Record one value by hand, and its gradient."""
-        if not self._recorder.is_recording:
+        if self._recorder.is_recording:
+            self._points.save(variable, name, save_backward)
+
+    def module_dump(self, module: nn.Module, name: str) -> None:
+        """Record the calls of one module and nothing else, until `module_dump_end`."""
+        if not isinstance(module, nn.Module):
+            raise ConfigError(f"module_dump takes a module, not a {type(module).__name__}.")
+        if not isinstance(name, str) or not name:
+            raise ConfigError(f"module_dump needs a name for the module's records, not {name!r}.")
+        if not self._was_started and not self._config.enable_dataloader:
+            raise ConfigError("module_dump() without start(): nothing is being recorded; call start() first.")
+        if self._recorder.is_recording:
+            self._watching.only(module, name)
+
+    def module_dump_end(self) -> None:
+        """Record everything again."""
+        if self._recorder.is_recording:
+            self._watching.everything_again()
+
+    def register_custom_api(self, module: Any, api: str, api_prefix: str | None) -> None:
+        self._watching.custom.register(module, api, api_prefix)
+
+    def restore_custom_api(self, module: Any, api: str) -> None:
+        self._watching.custom.restore(module, api)
+
+    def _check_model(self, model: Models | None) -> None:
+        if self._level in ("L0", "mix") and model is None:
+            raise ConfigError(f"level {self._level!r} records modules, so start() needs the model: start(model=...).")
+        if model is None or isinstance(model, nn.Module):
             return
-        number = self._point_numbers.get(name, 0)
-        self._point_numbers[name] = number + 1
-        self._boundary.run(name, lambda: self._save(variable, name, number, save_backward))
+        if not isinstance(model, Sequence) or not all(isinstance(each, nn.Module) for each in model):
+            raise ConfigError(f"start(model=...) takes a module or a list of modules, not a {type(model).__name__}.")
 
-    def _save(self, variable: Any, name: str, number: int, save_backward: bool) -> None:
-        draft = Draft(f"{name}.{number}.debug", "debug")
-        draft.value = self._recorder.observer.nest(variable)
-        self._recorder.meter.flush()
-        self._recorder.add(draft, None)
-        if save_backward and isinstance(variable, torch.Tensor) and variable.requires_grad:
-            generation = self._recorder.generation
-
-            def arrived(gradient: torch.Tensor) -> None:
-                if generation == self._recorder.generation:
-                    self._boundary.run(name, lambda: self._save(gradient, f"{name}_grad", number, False))
-
-            self._recorder.remove_at_step(variable.register_hook(arrived))  # type: ignore[no-untyped-call]
-
-    def _is_wanted(self, rank: int | None) -> bool:
+    def _begin(self, model: Models | None, rank: int | None) -> None:
         own = _rank() if rank is None else rank
-        wanted_step = not self._config.step or self._step in self._config.step
-        return wanted_step and (not self._config.rank or own in self._config.rank)
-
-    def _open_writer(self, rank: int) -> None:
-        self._writer = RunWriter(
-            Path(self._config.dump_path),
-            task=self._config.task,
-            level=self._level,
-            rank=rank,
-            tensor_format=self._config.tensor.tensor_format if self._config.task == "tensor" else "safetensors",
-            overwrite=self._config.overwrite,
-            skip_unwritable=True,
-        )
-        _at_exit(self)
-
-    def _store(self, tensor: SharedTensor) -> None:
-        """Hand a tensor to the disk while the step goes on, so that memory does not grow with it."""
-        if self._writer is None or self._is_over:
+        if self._config.rank and own not in self._config.rank:
             return
-        try:
-            self._begin_writing_step(self._writer)
-            self._writer.store(tensor)
-        except ParityError as error:
-            self._give_up(error)
+        if self._output is None:  # also where this step is not wanted: what cannot work is said before the training
+            self._output = self._open(model, own)
+        if (self._config.step and self._step not in self._config.step) or not self._switch.is_on():
+            return
+        self._recorder.is_recording = True
+        self._watching.on(model)
 
-    def _begin_writing_step(self, writer: RunWriter) -> None:
-        if not self._is_writing_step:
-            self._is_writing_step = True
-            writer.start_step(self._step)
+    def _pause(self) -> None:
+        if self._recorder.is_recording:
+            self._recorder.is_recording = False
+            self._has_data = True
+            self._watching.off()
+
+    def _end_step(self) -> None:
+        self._pause()
+        self._watching.end_step()
+        if self._has_data:
+            self._write_step()
+        self._is_started = self._has_data = False
+        self._step += 1
+        self._recorder.selection.begin_step()
+        self._points.begin_step()
 
     def _write_step(self) -> None:
         done = self._recorder.take_step()
-        if self._writer is None or not done.construct:
-            return  # nothing ran between start and here
-        try:
-            self._begin_writing_step(self._writer)
-            self._is_writing_step = False
-            for record, values in done.records if self._config.task != "structure" else []:
-                self._writer.add(record, values)
-            missing = self._boundary.sentences() if self._boundary.failures else []
-            self._writer.finish_step(stacks=done.stacks, construct=done.construct, missing=missing)
-        except ParityError as error:
-            self._give_up(error)
+        if self._output is not None:
+            self._output.write(self._step, done, self._left_out())
+            self._is_over = self._output.is_over
+
+    def _store(self, tensor: SharedTensor) -> None:
+        if self._output is not None and not self._output.is_over:
+            self._output.store(self._step, tensor)
+
+    def _begin_batch(self) -> None:
+        if not self._is_over:
+            self._check_model(self._model)
+            self._was_started = self._is_started = True
+            self._begin(self._model, None)
+
+    def _end_batch(self) -> None:
+        """End the step in hand, and after the last one that is wanted the training."""
+        if self._is_over:
             return
-        self._counts["records"] += len(done.records)
-        self._counts["steps"] += 1
+        self._end_step()
+        wanted = self._config.step
+        if wanted and self._step > max(wanted):
+            self.close()
+            raise RecordingEndedError(max(wanted))
 
-    def _give_up(self, error: ParityError) -> None:
-        _log.error("torchparity stops recording, training goes on: %s", error)
-        self._is_over = True
+    def _open(self, model: Models | None, rank: int) -> Output:
+        """Refuse names that cannot come up and a folder that cannot be written, before anything is recorded."""
+        check_names(
+            self._recorder.selection.asked,
+            level=self._level,
+            modules=None if model is None else [name for _, name in named_modules(model)],
+            custom=self._watching.custom.names(),
+        )
+        output = Output(self._config, self._recorder.selection, level=self._level, rank=rank)
+        _at_exit(self)
+        return output
 
-    def _end_writing(self, writer: RunWriter) -> None:
-        try:
-            writer.close()
-        except ParityError as error:
-            _log.error("torchparity: the run at %s is incomplete: %s", writer.path, error)
-            return
-        made = f"{counted(self._counts['records'], 'record')} in {counted(self._counts['steps'], 'step')}"
-        left_out = f"; incomplete: {' '.join(self._boundary.sentences())}" if self._boundary.failures else ""
-        unmatched = self._recorder.selection.unmatched()
-        never = f"; never seen: {', '.join(unmatched)}" if unmatched else ""
-        _log.info("torchparity: %s at %s%s%s", made, writer.path, left_out, never)
-        print(f"torchparity: recorded {made} at {writer.path}{left_out}{never}")  # noqa: T201 - the one line at the end
+    def _left_out(self) -> list[str]:
+        return [*self._boundary.sentences(), *self._watching.compiled.sentences()]
 
-    def _enter_optimizer(self, *_: Any) -> None:
-        self._recorder.parents.append("optimizer")
 
-    def _leave_optimizer(self, *_: Any) -> None:
-        if self._recorder.parents:
-            self._recorder.parents.pop()
+def _recorder(config: CaptureConfig, boundary: Boundary, store: Store) -> Recorder:
+    block: StatisticsTask | TensorTask = config.tensor if config.task == "tensor" else config.statistics
+    kept = Kept(
+        checksum=block.summary_mode in ("md5", "xor"),
+        values=config.task == "tensor",
+        xor=block.summary_mode == "xor",
+        by_shape=config.tensor.tensor_format == "pt",
+    )
+    # A .pt file has its item's name, and what differs from another run is known when the step is over.
+    waits = kept.by_shape or config.tensor.bench_path is not None
+    stored = block.tensor_list if isinstance(block, StatisticsTask) else ()
+    return Recorder(
+        Meter(kept, exact=config.precision == "high", store=None if waits else store),
+        Selection(scope=block.scope, names=block.list, stored=stored, data_mode=block.data_mode),
+        boundary,
+        StackBook(all_frames=config.all_frames) if config.extra_info else None,
+    )
 
 
 def _at_exit(session: Session) -> None:
@@ -256,15 +255,3 @@ def _rank() -> int:
     return (
         torch.distributed.get_rank() if torch.distributed.is_available() and torch.distributed.is_initialized() else 0
     )
-
-
-def _remove_mode(mode: ApiWatcher) -> None:
-    """Take our mode off the stack wherever it is; somebody may have entered another one since."""
-    above = []
-    while torch._C._len_torch_function_stack():  # in another thread than start() it is not on the stack
-        top = _pop_mode()  # type: ignore[no-untyped-call]
-        if top is mode:
-            break
-        above.append(top)
-    for other in reversed(above):
-        _push_mode(other)  # type: ignore[no-untyped-call]

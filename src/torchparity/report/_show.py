@@ -9,7 +9,7 @@ from itertools import pairwise
 from rich.console import Console
 from rich.text import Text
 
-from torchparity.naming import printable
+from torchparity.naming import printable, readable_bytes
 from torchparity.records import (
     GroupLeaf,
     Item,
@@ -45,13 +45,18 @@ def run(summary: RunSummary, *, verified: bool) -> None:
         ("task, level", f"{first.task}{checksums}, {first.level}"),
         ("steps", _ranges(summary.steps)),
         ("ranks", _ranges(summary.ranks)),
-        ("in memory", f"{_bytes(sum(part.tensor_bytes for part in summary.parts))} in all tensors"),
-        ("on disk", _bytes(sum(part.stored_bytes for part in summary.parts))),
+        ("in memory", f"{readable_bytes(sum(part.tensor_bytes for part in summary.parts))} in all tensors"),
+        ("on disk", readable_bytes(sum(part.stored_bytes for part in summary.parts))),
     )
     columns = ("step", "rank", "forward", "backward", "other", "items", "tensors", "on disk", "with nan/inf", "state")
     _table(console, "\nrecords", columns, [_part_row(part, verified) for part in summary.parts])
     for title, column, unit, sizes in (
-        ("\nlargest records", "size", _bytes, [(size, part) for part in summary.parts for size in part.largest]),
+        (
+            "\nlargest records",
+            "size",
+            readable_bytes,
+            [(size, part) for part in summary.parts for size in part.largest],
+        ),
         ("\nslowest records", "time", _seconds, [(size, part) for part in summary.parts for size in part.slowest]),
     ):
         most = sorted(sizes, key=lambda entry: -entry[0].amount)[:5]
@@ -155,7 +160,7 @@ def _part_row(part: PartSummary, verified: bool) -> tuple[str, ...]:
     other = sum(part.records.values()) - forward - backward
     numbers = (part.step, part.rank, forward, backward, other, part.items, part.tensors)
     nonfinite = "not recorded" if part.nonfinite_records is None else str(part.nonfinite_records)
-    return (*map(str, numbers), _bytes(part.stored_bytes), nonfinite, _state(part, verified))
+    return (*map(str, numbers), readable_bytes(part.stored_bytes), nonfinite, _state(part, verified))
 
 
 def _state(part: PartSummary, verified: bool) -> str:
@@ -200,14 +205,6 @@ def _number(value: float | int | bool | None, unknown: str = "none") -> str:
     if value is None:
         return unknown
     return str(value) if isinstance(value, (bool, int)) else f"{value:.6g}"
-
-
-def _bytes(amount: float) -> str:
-    for unit in ("B", "KiB", "MiB"):
-        if amount < 1024:
-            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
-        amount /= 1024
-    return f"{amount:.1f} GiB"
 
 
 def _seconds(amount: float) -> str:

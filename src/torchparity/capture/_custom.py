@@ -1,0 +1,149 @@
+"""Functions that a user registered: wrapped between start and stop, each recorded as one API."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from torchparity.capture._apis import Api
+from torchparity.capture._covered import Covered
+from torchparity.capture._mode_stack import put_back, take_off
+from torchparity.capture._recorder import Call, Recorder
+from torchparity.capture._watcher import ApiWatcher
+from torchparity.errors import ConfigError, nearest
+
+
+@dataclass
+class _Registered:
+    """One function and what stood in its place before; `raw` keeps a staticmethod a staticmethod."""
+
+    owner: Any
+    api: str
+    name: str
+    raw: Any = field(init=False)
+    is_own: bool = field(init=False)
+    is_wrapped: bool = False
+
+    def __post_init__(self) -> None:
+        self.raw = inspect.getattr_static(self.owner, self.api)
+        self.is_own = self.api in vars(self.owner)
+
+    def wrap(self, watched: Callable[[str, Callable[..., Any]], Callable[..., Any]]) -> None:
+        if self.is_wrapped:
+            return
+        if isinstance(self.raw, (staticmethod, classmethod)):
+            wrapped: Any = type(self.raw)(watched(self.name, self.raw.__func__))
+        else:
+            wrapped = watched(self.name, self.raw)
+        setattr(self.owner, self.api, wrapped)
+        self.is_wrapped = True
+
+    def unwrap(self) -> None:
+        if not self.is_wrapped:
+            return
+        self.is_wrapped = False
+        if self.is_own:
+            setattr(self.owner, self.api, self.raw)
+        else:
+            delattr(self.owner, self.api)
+
+
+class CustomApis:
+    """Wraps registered functions while attached; what they call inside is not recorded."""
+
+    def __init__(self, recorder: Recorder, mode: ApiWatcher, covered: Covered) -> None:
+        self._recorder, self._mode, self._covered = recorder, mode, covered
+        self._registered: dict[tuple[int, str], _Registered] = {}
+        self._is_attached = False
+
+    def register(self, owner: Any, api: str, prefix: str | None) -> None:
+        if not isinstance(api, str) or not callable(getattr(owner, api, None)):
+            functions = [name for name in dir(owner) if callable(inspect.getattr_static(owner, name, None))]
+            raise ConfigError(
+                f"register_custom_api: {_called(owner)} has no function {api!r}.{nearest(str(api), functions)}"
+            )
+        found = _Registered(owner, api, f"{prefix or _called(owner)}.{api}")
+        self.restore(owner, api)
+        try:
+            found.wrap(self._watched)  # to see at once whether it can be
+        except (TypeError, AttributeError) as error:
+            raise ConfigError(f"register_custom_api: {found.name} cannot be replaced: {error}.") from None
+        if not self._is_attached:
+            found.unwrap()
+        self._registered[id(owner), api] = found
+
+    def restore(self, owner: Any, api: str) -> None:
+        found = self._registered.pop((id(owner), api), None)
+        if found is not None:
+            found.unwrap()
+
+    def names(self) -> set[str]:
+        return {found.name for found in self._registered.values()}
+
+    def attach(self) -> None:
+        self._is_attached = True
+        for found in self._registered.values():
+            found.wrap(self._watched)
+
+    def detach(self) -> None:
+        self._is_attached = False
+        for found in self._registered.values():
+            found.unwrap()
+
+    def _watched(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+        api = Api(name, "record")
+
+        @functools.wraps(original)
+        def custom(*args: Any, **kwargs: Any) -> Any:
+            # A compiler or tracer that looks at us would put our own work into the user's graph.
+            if torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None:
+                return original(*args, **kwargs)
+            place = None if self._covered.is_silent or not self._recorder.is_recording else take_off(self._mode)
+            if place is None:  # inside another API
+                return original(*args, **kwargs)
+            self._covered.is_inside = True
+            try:
+                return self._recorded(api, original, args, kwargs)
+            finally:
+                self._covered.is_inside = False
+                put_back(self._mode, place)
+
+        return custom
+
+    def _recorded(self, api: Api, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        recorder, boundary, frame = self._recorder, self._recorder.boundary, sys._getframe(2)
+        call: Call | None = boundary.run(api.name, lambda: recorder.begin(api, args, kwargs, frame))
+        if call is None:
+            return original(*args, **kwargs)
+        try:
+            output = original(*args, **kwargs)
+        except BaseException as error:
+            raised = error
+            boundary.run(api.name, lambda: recorder.failed(call, raised))
+            raise
+        boundary.run(api.name, lambda: self._returned(call, args, kwargs, output))
+        return output
+
+    def _returned(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
+        # A kernel of somebody's own may write into its arguments below torch's version counters.
+        for tensor in _tensors((*args, *kwargs.values())):
+            self._recorder.meter.renew(tensor)
+        self._recorder.end(call, output)
+
+
+def _called(owner: Any) -> str:
+    return str(getattr(owner, "__name__", type(owner).__name__))
+
+
+def _tensors(value: Any) -> Iterator[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for entry in value:
+            yield from _tensors(entry)

@@ -1,0 +1,36 @@
+"""Where our function mode sits on a thread's stack; others may have entered theirs below and above it."""
+
+from __future__ import annotations
+
+import torch
+from torch.overrides import TorchFunctionMode, _pop_mode, _push_mode
+
+
+def take_off(mode: TorchFunctionMode) -> int | None:
+    """Take `mode` off this thread's stack and return its place; None where it is not on it.
+
+    It is not within a call that it is just handing on, nor in a thread in which nothing was started.
+    """
+    modes = _pop_all()
+    place = next((index for index, known in enumerate(modes) if known is mode), None)
+    if place is not None:
+        del modes[place]
+    _push_all(modes)
+    return place
+
+
+def put_back(mode: TorchFunctionMode, place: int) -> None:
+    """Put `mode` where it was."""
+    modes = _pop_all()
+    modes.insert(place, mode)
+    _push_all(modes)
+
+
+def _pop_all() -> list[TorchFunctionMode]:
+    modes = [_pop_mode() for _ in range(torch._C._len_torch_function_stack())]  # type: ignore[no-untyped-call]
+    return modes[::-1]
+
+
+def _push_all(modes: list[TorchFunctionMode]) -> None:
+    for mode in modes:
+        _push_mode(mode)  # type: ignore[no-untyped-call]

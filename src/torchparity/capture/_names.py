@@ -1,0 +1,68 @@
+"""Whether the names in `scope`, `list` and `tensor_list` can come up at all, as far as that is known at start."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+from operator import attrgetter
+from typing import Any
+
+import torch
+from torch.nn import functional
+
+from torchparity.capture._selection import is_full
+from torchparity.errors import ConfigError, nearest
+
+_API = re.compile(r"(?P<family>\w+)\.(?P<api>.+)\.(?P<rest>\d+\.(?:forward|backward))")
+_CALL = re.compile(r"\.(forward|backward)\.\d+$")
+_HOMES: dict[str, Any] = {
+    "Functional": functional,
+    "Tensor": torch.Tensor,
+    "Torch": torch,
+    "Distributed": torch.distributed,
+}
+
+
+def check_names(asked: Iterable[str], *, level: str, modules: Collection[str] | None, custom: Collection[str]) -> None:
+    """Raise `ConfigError` for the first name that no record of this recording can have.
+
+    Parts of names are checked at level L0 only: there the modules are all there is.
+    `modules` are the modules' names, None without a model.
+    """
+    for name in asked:
+        if name.startswith("Module.") and is_full(name):
+            _check_module(name, modules)
+        elif is_full(name):
+            if level == "L0":
+                raise ConfigError(f"{name!r} is the name of an API, and level 'L0' records modules only; use 'mix'.")
+            _check_api(name, custom)
+        elif level == "L0" and modules is not None:
+            _check_part(name, modules)
+
+
+def _check_module(name: str, modules: Collection[str] | None) -> None:
+    if modules is None:
+        raise ConfigError(f"{name!r} is the name of a module; start() needs the model to find it: start(model=...).")
+    call = _CALL.search(name)
+    known = {f"{module}{call[0] if call else ''}" for module in modules}
+    if name not in known:
+        raise ConfigError(f"the model has no module for {name!r}.{nearest(name, known)}")
+
+
+def _check_part(part: str, modules: Collection[str]) -> None:
+    wanted = re.sub(r"\.\d*$", "", part.lower())
+    names = [f"{module}.{direction}" for module in modules for direction in ("forward", "backward")]
+    if not any(wanted in name.lower() for name in names):
+        raise ConfigError(f"no module of the model has {part!r} in its name.{nearest(part, modules)}")
+
+
+def _check_api(name: str, custom: Collection[str]) -> None:
+    found = _API.fullmatch(name)
+    if found is None or found["family"] not in _HOMES or f"{found['family']}.{found['api']}" in custom:
+        return  # of vendors' and users' own functions there is no list
+    home = _HOMES[found["family"]]
+    try:
+        attrgetter(found["api"])(home)
+    except AttributeError:
+        known = [f"{found['family']}.{api}.{found['rest']}" for api in dir(home) if callable(getattr(home, api, None))]
+        raise ConfigError(f"torch has no API for {name!r}.{nearest(name, known)}") from None

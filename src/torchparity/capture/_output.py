@@ -1,0 +1,112 @@
+"""What becomes of a recording: its steps are written, and its end is told in one line."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from torchparity.capture._closing import closing_line, size_of, unwritten
+from torchparity.capture._differing import Differing
+from torchparity.capture._recorder import FinishedStep
+from torchparity.capture._selection import Selection
+from torchparity.config import CaptureConfig
+from torchparity.errors import ConfigError, ParityError
+from torchparity.naming import counted
+from torchparity.storage import RunWriter, SharedTensor
+
+_log = logging.getLogger("torchparity")
+
+
+class Output:
+    """The run that one rank of a recording writes; opening it raises, writing it never does."""
+
+    def __init__(self, config: CaptureConfig, selection: Selection, *, level: str, rank: int) -> None:
+        self._task, self._selection = config.task, selection
+        tensor, is_tensor = config.tensor, config.task == "tensor"
+        self._differing: Differing | None = None
+        if is_tensor and tensor.bench_path is not None:
+            self._differing = Differing(Path(tensor.bench_path), most=tensor.diff_nums, rank=rank)
+        self._writer = RunWriter(
+            config.dump_path,
+            task=config.task,
+            level=level,
+            rank=rank,
+            tensor_format=tensor.tensor_format if is_tensor else "safetensors",
+            overwrite=config.overwrite,
+            skip_unwritable=True,
+        )
+        self._failure: ParityError | None = None
+        self._refused: list[str] = []
+        self._begun: int | None = None
+        self._steps: dict[Path, int] = {}  # each step's folder and its number of records
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more can or shall be written."""
+        return self._failure is not None or (self._differing is not None and self._differing.is_done)
+
+    def store(self, step: int, tensor: SharedTensor) -> None:
+        """Hand a tensor to the disk while the step goes on, so that memory does not grow with the step."""
+        try:
+            self._begin(step)
+            self._writer.store(tensor)
+        except ParityError as error:
+            self._fail(error)
+
+    def write(self, step: int, done: FinishedStep, missing: Sequence[str]) -> None:
+        """Hand a step over; when the disk refuses, say so and write no more."""
+        if self._failure is not None or (not done.construct and self._begun is None):
+            return  # nothing ran between start and here
+        records = self._differing.of_step(step, done.records) if self._differing else done.records
+        try:
+            self._begin(step)
+            self._begun = None
+            self._steps[self._writer.path / f"step{step}" / f"rank{self._writer.rank}"] = len(records)
+            for record, values in records if self._task != "structure" else []:
+                is_kept = self._task == "tensor" or self._selection.stores(record.name)
+                try:
+                    self._writer.add(record, values if is_kept else {})
+                except ConfigError as error:  # two items of one name, say
+                    self._refused.append(str(error))
+            self._writer.finish_step(stacks=done.stacks, construct=done.construct, missing=[*missing, *self._refused])
+        except ParityError as error:
+            self._fail(error)
+
+    def _begin(self, step: int) -> None:
+        if self._begun != step:
+            self._writer.start_step(step)
+            self._begun = step
+
+    def _fail(self, error: ParityError) -> None:
+        self._failure = error
+        _log.error("torchparity stops recording, training goes on: %s", error)
+
+    def close(self, missing: Iterable[str]) -> None:
+        """Wait for the disk and print what there is."""
+        try:
+            self._writer.close()
+        except ParityError as error:
+            if self._failure is None:
+                _log.error("torchparity: the run at %s is incomplete: %s", self._writer.path, error)
+            self._failure = error
+        finished = [folder for folder in self._steps if _is_finished(folder)]
+        unwritable = unwritten(finished)
+        left_out = [*missing, *self._refused, *unwritable]
+        if self._failure is not None:
+            left_out.insert(0, f"{counted(len(self._steps) - len(finished), 'step')} not finished: {self._failure}")
+        line = closing_line(
+            self._writer.path,
+            records=sum(self._steps[folder] for folder in finished) - len(self._refused) - len(unwritable),
+            steps=len(finished),
+            size=size_of(finished),
+            left_out=list(dict.fromkeys(left_out)),
+            never_seen=self._selection.unmatched(),
+            remarks=self._differing.sentences() if self._differing else [],
+        )
+        _log.info("%s", line)
+        print(line)  # noqa: T201 - the one line at the end
+
+
+def _is_finished(folder: Path) -> bool:
+    return any((folder / name).is_file() for name in ("dump.json", "debug.json"))

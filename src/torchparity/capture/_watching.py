@@ -1,0 +1,100 @@
+"""Everything that sees calls, switched on and off together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import nn
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+from torchparity.capture._apis import ApiTable
+from torchparity.capture._compiled import CompiledRegions
+from torchparity.capture._covered import Covered
+from torchparity.capture._custom import CustomApis
+from torchparity.capture._distributed import CollectiveWatcher
+from torchparity.capture._mode_stack import take_off
+from torchparity.capture._modules import ModuleWatcher
+from torchparity.capture._recorder import Recorder
+from torchparity.capture._scripting import ScriptingGuard
+from torchparity.capture._watcher import ApiWatcher
+
+
+class Watching:
+    """APIs, modules, collectives, the user's own functions and optimizers, as the level asks."""
+
+    def __init__(self, recorder: Recorder, apis: ApiTable, level: str) -> None:
+        self._recorder, self._level = recorder, level
+        covered = Covered()
+        self._apis = ApiWatcher(recorder, apis)
+        self._modules = ModuleWatcher(recorder, covered, records=level in ("L0", "mix"))
+        self._single = ModuleWatcher(recorder, covered, records=True)
+        self._collectives = CollectiveWatcher(recorder, covered)
+        self.custom = CustomApis(recorder, self._apis, covered)
+        self.compiled = CompiledRegions(recorder, self._apis, covered, self._modules.name_of)
+        self._scripting = ScriptingGuard()
+        self._optimizer_hooks: list[Any] = []
+
+    def on(self, model: nn.Module | Sequence[nn.Module] | None) -> None:
+        if self._level == "debug":
+            return
+        if model is not None:
+            self._modules.attach(model)
+            self._scripting.attach()
+        self._see_apis()
+        self.compiled.attach()
+        self._optimizer_hooks = [
+            register_optimizer_step_pre_hook(self._enter_optimizer),
+            register_optimizer_step_post_hook(self._leave_optimizer),
+        ]
+
+    def off(self) -> None:
+        """See no more calls; gradients of what was seen still arrive until `end_step`."""
+        if self._level == "debug":
+            return
+        for hook in self._optimizer_hooks:
+            hook.remove()
+        self._optimizer_hooks.clear()
+        self.compiled.detach()
+        self._recorder.parents.clear()
+        self._pass_over_apis()
+        self._modules.is_paused = False
+        self._single.detach_calls()
+
+    def end_step(self) -> None:
+        self._scripting.detach()
+        for modules in (self._modules, self._single):
+            modules.detach()
+            modules.begin_step()
+
+    def only(self, module: nn.Module, name: str) -> None:
+        """See the calls of one module and nothing else, not even what is inside it."""
+        self._pass_over_apis()
+        self._modules.is_paused = True
+        self._scripting.attach()
+        self._single.attach_one(module, f"Module.{name}.{type(module).__name__}")
+
+    def everything_again(self) -> None:
+        """End `only`; without one before nothing happens."""
+        if self._modules.is_paused:
+            self._modules.is_paused = False
+            self._single.detach_calls()
+            self._see_apis()
+
+    def _see_apis(self) -> None:
+        if self._level in ("L1", "mix"):
+            self._apis.__enter__()  # type: ignore[no-untyped-call]
+            self._collectives.attach()
+            self.custom.attach()
+
+    def _pass_over_apis(self) -> None:
+        take_off(self._apis)
+        self._collectives.detach()
+        self.custom.detach()
+
+    def _enter_optimizer(self, *_: Any) -> None:
+        self._recorder.parents.append("optimizer")
+
+    def _leave_optimizer(self, *_: Any) -> None:
+        if self._recorder.parents:
+            self._recorder.parents.pop()

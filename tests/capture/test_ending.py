@@ -1,0 +1,122 @@
+"""The first and the last word of a recording: names that cannot come up, and the closing line."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from tests.capture.zoo import ZOO, Training
+from torchparity import open_run
+from torchparity.capture import capture
+from torchparity.capture._names import check_names
+from torchparity.errors import ConfigError
+from torchparity.naming import parse_record
+
+
+def model():
+    return nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+
+
+@pytest.mark.parametrize(
+    ("settings", "wanted"),
+    [
+        pytest.param(
+            {"list": ["Module.0.Linaer.forward.0"], "level": "L0"},
+            ["'Module.0.Linaer.forward.0'", "Did you mean 'Module.0.Linear.forward.0'?"],
+            id="module-in-list",
+        ),
+        pytest.param(
+            {"scope": ["Module.0.Linear.forward.0", "Module.7.ReLU.forward.2"], "level": "mix"},
+            ["'Module.7.ReLU.forward.2'", "Did you mean 'Module.1.ReLU.forward.2'?"],
+            id="module-in-scope",
+        ),
+        pytest.param(
+            {"tensor_list": ["Functional.linaer.0.forward"], "level": "mix"},
+            ["'Functional.linaer.0.forward'", "Did you mean 'Functional.linear.0.forward'?"],
+            id="api-in-tensor-list",
+        ),
+        pytest.param(
+            {"scope": ["Torch.exp.0.forward", "Tensor.ad.3.backward"]}, ["'Tensor.ad.3.backward'"], id="api-in-scope"
+        ),
+        pytest.param({"list": ["Lineer"], "level": "L0"}, ["'Lineer'"], id="part-of-a-module-name"),
+        pytest.param({"list": ["Torch.exp.0.forward"], "level": "L0"}, ["'L0'", "'mix'"], id="api-at-L0"),
+    ],
+)
+def test_a_name_that_cannot_come_up_is_refused_at_start(tmp_path, settings, wanted):
+    with pytest.raises(ConfigError) as raised, capture(tmp_path / "run", model=model(), **settings):
+        pass
+
+    for text in wanted:
+        assert text in str(raised.value)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_module_cannot_be_asked_for_without_a_model(tmp_path):
+    with (
+        pytest.raises(ConfigError, match="start\\(\\) needs the model"),
+        capture(tmp_path, list=["Module.0.Linear.forward.0"]),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("zoo_model", sorted(ZOO))
+def test_every_name_that_is_recorded_may_be_asked_for(tmp_path, zoo_model):
+    training = Training(ZOO[zoo_model])
+    with capture(tmp_path, model=training.model, risk_level="ALL"):
+        training.step()
+
+    names = [str(parse_record(name)) for name in open_run(tmp_path).part().records if "#" not in name]
+    modules = {name.rpartition(".")[0].rpartition(".")[0] for name in names if name.startswith("Module.")}
+    check_names(names, level="mix", modules=modules, custom=())
+
+
+def test_parts_of_names_and_foreign_names_are_not_refused(tmp_path):
+    names = ["reluu", "Mine.fused.0.forward", "NPU.npu_gelu.0.forward", "Module.0"]
+    with capture(tmp_path, model=model(), list=names):
+        torch.exp(torch.ones(1))
+
+
+def test_what_was_asked_for_and_never_seen_is_told_with_the_nearest(tmp_path, capsys):
+    with capture(tmp_path, list=["Torch.exp.3.forward", "sin"], tensor_list=["tanh"]):
+        torch.exp(torch.ones(1))
+        torch.sin(torch.ones(1))
+
+    line = capsys.readouterr().out
+    assert "never seen: Torch.exp.3.forward (Did you mean 'Torch.exp.0.forward'?), tanh;" in line
+
+
+def test_the_closing_line_says_where_how_much_and_what_next(tmp_path, capsys):
+    path = tmp_path / "my run"
+    with capture(path, task="tensor") as recording:
+        torch.exp(torch.ones(1000))
+        recording.step()
+        torch.exp(torch.ones(1000))
+
+    (line,) = capsys.readouterr().out.splitlines()
+    size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+    assert line.startswith(f"torchparity: recorded 4 records in 2 steps at {path} ({size / 1024:.1f} KiB); ")
+    assert line.endswith(f"; next: torchparity compare '{path}' BASELINE")
+    assert "incomplete" not in line
+
+
+def test_a_recording_of_nothing_says_so(tmp_path, capsys):
+    with capture(tmp_path):
+        pass
+
+    assert capsys.readouterr().out == f"torchparity: recorded nothing at {tmp_path}\n"
+
+
+def test_two_items_of_one_name_cost_that_record_only(tmp_path, capsys):
+    class Odd(nn.Module):
+        def forward(self, *args, **kwargs):
+            return args[0] + kwargs["0"]
+
+    module = Odd()
+    with capture(tmp_path, model=module, task="tensor"):
+        module(torch.ones(1), **{"0": torch.ones(1)})
+
+    part = open_run(tmp_path).part()
+    assert "Tensor.add.0.forward" in part.records and "Module.Odd.forward.0" not in part.records
+    assert "two items named 'input.0'" in capsys.readouterr().out
+    assert any("two items" in problem for problem in part.problems)
