@@ -57,3 +57,13 @@ def write_linear_run(path: Path, *, steps: int = 1, rank: int = 0, tensor_format
 @pytest.fixture
 def linear_run(tmp_path: Path) -> Path:
     return write_linear_run(tmp_path / "run")
+
+
+@pytest.fixture
+def cuda():
+    """The first CUDA device; tests that ask for it are marked `gpu`."""
+    import torch
+
+    if not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
+    return torch.device("cuda", 0)

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import torch
 
+from torchparity.capture._lists import FEWEST, ListMeter, SeenList
 from torchparity.capture._meter import Meter, SeenTensor
 from torchparity.capture._storing import StoringMeter
 from torchparity.naming import Direction
@@ -33,6 +34,12 @@ class Observer:
 
     def __init__(self, meter: Meter | StoringMeter) -> None:
         self._meter = meter
+        self._lists = ListMeter(meter) if isinstance(meter, Meter) else None
+
+    def forget(self) -> None:
+        """Begin another step."""
+        if self._lists is not None:
+            self._lists.forget()
 
     def nest(self, value: Any, *, keep: bool = True, depth: int = 0) -> Any:
         kind = type(value)
@@ -43,6 +50,10 @@ class Observer:
         if isinstance(value, torch.Size) or depth > _DEEPEST:
             return describe(value)
         if isinstance(value, (list, tuple)):
+            if len(value) >= FEWEST and keep and self._lists is not None and set(map(type, value)) <= _TENSORS:
+                seen = self._lists.see(value)
+                if seen is not None:
+                    return seen
             return [self.nest(entry, keep=keep, depth=depth + 1) for entry in value]
         if isinstance(value, Mapping):
             return {_key(key): self.nest(entry, keep=keep, depth=depth + 1) for key, entry in value.items()}
@@ -124,6 +135,8 @@ def _leaves(name: str, nest: Any, values: dict[str, SharedTensor]) -> Nest:
         return nest.leaf()
     if isinstance(nest, Slot):
         return None  # no gradient came
+    if isinstance(nest, SeenList):
+        nest = nest.tensors
     prefix = f"{name}." if name else ""
     if isinstance(nest, list):
         return [_leaves(f"{prefix}{index}", entry, values) for index, entry in enumerate(nest)]

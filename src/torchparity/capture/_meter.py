@@ -12,7 +12,7 @@ by `finish`, when the step ends.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
@@ -100,10 +100,12 @@ class Meter:
         self._store = store
         self._kernel = CpuKernel(exact=exact)
         self._lock = threading.RLock()
-        self._seen: dict[int, dict[Any, SeenTensor]] = {}
-        self._measured: dict[int, dict[Any, Measurement]] = {}
+        self._seen: dict[Any, SeenTensor] = {}
+        self._measured: dict[Any, Measurement] = {}
+        self._ages: dict[int, int] = {}
         self._storages: dict[int, StorageWeakRef] = {}
         self._distrusted: set[int] = set()
+        self._rewritten: set[int] = set()
         self._arenas: dict[torch.device, Arena | None] = {}
         self._portable = PortableArena()
         self._portable_open: list[tuple[Measurement, int]] = []
@@ -116,6 +118,8 @@ class Meter:
         try:
             storage = tensor.untyped_storage()._cdata
             look = (
+                storage,
+                self._ages.get(storage, 0),
                 tensor._version,
                 tensor.storage_offset(),
                 tensor.shape,
@@ -127,11 +131,36 @@ class Meter:
             )
         except (RuntimeError, NotImplementedError):  # no storage, or a tensor of inference, which has no version
             return self._unversioned(tensor)
-        known = self._seen.get(storage)
-        if known is not None and (found := known.get(look)) is not None:
+        found = self._seen.get(look)
+        if found is not None:
             return found
         with self._lock:
             return self._first_sight(tensor, storage, look, keep=keep)
+
+    @property
+    def takes_lists(self) -> bool:
+        """Whether tensors may be measured many at a time: not where a copy or a sum of each is kept."""
+        return not self._kept.values and not self._kept.xor
+
+    def waits(self, tensor: torch.Tensor) -> bool:
+        """Tell whether a tensor is of the kind that waits to be measured as it lies in memory."""
+        arena = self._arena(tensor.device)
+        known = arena is not None and name_of(tensor.dtype) in arena.dtypes and not tensor.is_neg()
+        return known and tensor.numel() > 0 and tensor.is_contiguous() and self.trusts(_storage_of(tensor))
+
+    def trusts(self, storages: Iterable[int]) -> bool:
+        """Tell whether a new version is the only way in which these memories change."""
+        return self._distrusted.isdisjoint(storages) and self._rewritten.isdisjoint(storages)
+
+    def measure_all(self, tensors: Sequence[torch.Tensor], counts: Sequence[int], seen: Sequence[SeenTensor]) -> None:
+        """Add tensors for which `waits` holds to what waits, at a version at which nobody saw them."""
+        with self._lock:
+            self._waiting += tensors
+            for tensor, count, entry in zip(tensors, counts, seen, strict=True):
+                arena = self._arenas[tensor.device]
+                if arena is not None and entry.measurement is not None:
+                    number = arena.add(tensor.data_ptr(), count, name_of(entry.dtype))
+                    self._open.append((entry.measurement, arena, number))
 
     def flush(self) -> None:
         """Measure what waits: from here on those tensors may change."""
@@ -155,24 +184,29 @@ class Meter:
     def renew(self, tensor: torch.Tensor) -> None:
         """Forget what was known of a tensor's memory: it was written without a new version."""
         if is_measurable(tensor) and has_memory(tensor):
-            self._drop(tensor.untyped_storage()._cdata)
+            storage = tensor.untyped_storage()._cdata
+            self._pin(tensor, storage)
+            self._rewritten.add(storage)
+            self._drop(storage)
 
     def finish(self) -> None:
         """Fill in every measurement of the step and forget its tensors."""
         with self._lock:
             self.flush()
-            readings = {id(arena): arena.take() for arena in self._arenas.values() if arena is not None}
-            for measurement, arena, number in self._open:
-                measurement.statistics, measurement.checksum = readings[id(arena)][number]
-            portable = self._portable.take()
-            for measurement, number in self._portable_open:
-                measurement.statistics = portable[number]
-            self._open.clear()
-            self._portable_open.clear()
+            waiting, self._open = self._open, []
+            portable, self._portable_open = self._portable_open, []
             self._seen.clear()
             self._measured.clear()
+            self._ages.clear()
             self._distrusted.clear()
+            self._rewritten.clear()
             self._storages.clear()
+            readings = {id(arena): arena.take() for arena in self._arenas.values() if arena is not None}
+            for measurement, arena, number in waiting:
+                measurement.statistics, measurement.checksum = readings[id(arena)][number]
+            statistics = self._portable.take()
+            for measurement, number in portable:
+                measurement.statistics = statistics[number]
 
     def _unversioned(self, tensor: torch.Tensor) -> SeenTensor:
         if not is_measurable(tensor) or not has_memory(tensor):
@@ -187,17 +221,16 @@ class Meter:
         if not keep or storage in self._distrusted or not tensor.untyped_storage().resizable():
             return _seen(tensor, self._measure(tensor))
         self._pin(tensor, storage)
-        known = self._measured.setdefault(storage, {})
-        place = (look[0], look[1], tensor.dtype, look[6], look[7], self._geometry(tensor))
-        measurement = known.get(place)
+        place = (*look[:4], tensor.dtype, *look[-2:], self._geometry(tensor))
+        measurement = self._measured.get(place)
         if measurement is None:
-            measurement = known[place] = self._measure(tensor)
-        seen = self._seen.setdefault(storage, {})[look] = _seen(tensor, measurement)
+            measurement = self._measured[place] = self._measure(tensor)
+        seen = self._seen[look] = _seen(tensor, measurement)
         return seen
 
     def _drop(self, storage: int) -> None:
-        self._seen.pop(storage, None)
-        self._measured.pop(storage, None)
+        """Make what was known of a memory too old to be found."""
+        self._ages[storage] = self._ages.get(storage, 0) + 1
 
     def _geometry(self, tensor: torch.Tensor) -> Any:
         """Return what makes two views of one storage the same numbers: contiguous ones differ by count alone."""
@@ -249,6 +282,10 @@ class Meter:
         if device not in self._arenas:
             self._arenas[device] = _arena_for(device, exact=self._exact, checksums=self._kept.checksum)
         return self._arenas[device]
+
+
+def _storage_of(tensor: torch.Tensor) -> tuple[int]:
+    return (tensor.untyped_storage()._cdata,)
 
 
 def _arena_for(device: torch.device, *, exact: bool, checksums: bool) -> Arena | None:

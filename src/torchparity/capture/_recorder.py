@@ -169,6 +169,7 @@ class Recorder:
             for handle in self._leaf_hooks:
                 handle.remove()
             self._leaf_hooks.clear()
+            self.observer.forget()
             self.meter.finish()
             records = [draft.finish() for draft in drafts if draft.name in construct]
             stacks = self.stacks.groups() if self.stacks is not None else []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -172,12 +173,14 @@ class CudaArena:
         )  # fmt: skip
 
 
+@cache
 def _factors(device: torch.device) -> torch.Tensor:
     """Return what the checksum multiplies with: a step of all lanes, byte by byte, and what follows each lane."""
     step = int(after_zeros(4 * _launch.LANES))
     tables = [times(byte << (8 * place), step) for place in range(4) for byte in range(256)]
     lanes = [after_zeros(4 * (_launch.LANES - lane)) for lane in range(_launch.LANES)]
-    return torch.from_numpy(np.array(tables + lanes, np.uint32).view(np.int32)).to(device)
+    words = torch.from_numpy(np.array(tables + lanes, np.uint32).view(np.int32)).pin_memory()
+    return words.to(device, non_blocking=True)
 
 
 def _statistics(count: int, dtype: str, row: list[float], extremes: list[int]) -> Any:

@@ -57,10 +57,11 @@ def leaf_to_json(leaf: Leaf, number: NumberSpelling) -> Any:
 
 
 def _tensor_to_json(leaf: TensorLeaf, number: NumberSpelling) -> dict[str, Any]:
-    entry: dict[str, Any] = {"type": leaf.type, "dtype": leaf.dtype, "shape": list(leaf.shape)}
+    entry: dict[str, Any] = {"type": leaf.type, "dtype": leaf.dtype, "shape": leaf.shape}
     kept = leaf.statistics
     if kept is not None:
-        entry |= {key: number(getattr(kept, field)) for key, field in _STATISTICS}
+        entry["Max"], entry["Min"] = number(kept.max), number(kept.min)
+        entry["Mean"], entry["Norm"] = number(kept.mean), number(kept.norm)
     if leaf.requires_grad is not None:
         entry["requires_grad"] = leaf.requires_grad
     if leaf.checksum is not None:
@@ -72,10 +73,10 @@ def _tensor_to_json(leaf: TensorLeaf, number: NumberSpelling) -> dict[str, Any]:
     if leaf.layout is not None:
         entry["layout"] = leaf.layout
     if kept is not None and kept.nan_count is not None:
-        entry |= {key: count for key, field in _COUNTS if (count := getattr(kept, field))}
         if _has_nonfinite(kept):
+            entry |= {key: count for key, field in _COUNTS if (count := getattr(kept, field))}
             entry["finite"] = {key: number(getattr(kept, f"finite_{field}")) for key, field in _STATISTICS}
-        entry.setdefault("zero", 0)  # its presence says that the counts left out are 0
+        entry["zero"] = kept.zero_count or 0  # its presence says that the counts left out are 0
     if leaf.numel == 0:
         entry["numel"] = 0
     return entry

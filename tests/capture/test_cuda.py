@@ -1,0 +1,138 @@
+"""On a CUDA device: as true and as inert as on the CPU, and nothing waits for the device within a step."""
+
+from __future__ import annotations
+
+import warnings
+import zlib
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from tests.kernels.test_cpu import assert_same
+from torchparity import open_run
+from torchparity.capture import capture
+from torchparity.kernels.reference import PLUGIN as REFERENCE
+
+pytestmark = pytest.mark.gpu
+TASKS = {
+    "statistics": {"task": "statistics"},
+    "md5": {"task": "statistics", "settings": {"statistics": {"summary_mode": "md5"}}},
+    "tensor": {"task": "tensor"},
+}
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed, self.norm = nn.Embedding(50, 64), nn.LayerNorm(64)
+        self.mix = nn.TransformerEncoderLayer(64, 4, 128, dropout=0.1, batch_first=True)
+        self.conv, self.bn = nn.Conv1d(64, 64, 3, padding=1), nn.BatchNorm1d(64)
+        self.act, self.head = nn.ReLU(inplace=True), nn.Linear(64, 50)
+
+    def forward(self, tokens):
+        x = self.mix(self.norm(self.embed(tokens)))
+        return self.head(self.act(self.bn(self.conv(x.transpose(1, 2)))).transpose(1, 2))
+
+
+class CudaTraining:
+    def __init__(self, device, *, autocast=False):
+        torch.manual_seed(3)
+        self.model = Net().to(device)
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-3)
+        self.tokens = torch.randint(50, (4, 17), device=device)
+        self.autocast, self.losses = autocast, []
+        self.scaler = torch.amp.GradScaler("cuda", enabled=autocast)
+
+    def step(self):
+        self.optimizer.zero_grad()
+        with torch.autocast("cuda", torch.float16, enabled=self.autocast):
+            logits = self.model(self.tokens[:, :-1])
+            loss = nn.functional.cross_entropy(logits.flatten(0, 1), self.tokens[:, 1:].flatten())
+        self.scaler.scale(loss).backward()
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+        self.losses.append(loss.detach())
+
+    def state(self):
+        found = [*self.losses, *self.model.state_dict().values()]
+        found += [parameter.grad for parameter in self.model.parameters()]
+        found += [value for state in self.optimizer.state.values() for value in state.values()]
+        return [torch.cuda.get_rng_state().numpy().tobytes()] + [value.cpu().numpy().tobytes() for value in found]
+
+
+@pytest.fixture(autouse=True)
+def deterministic():
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("autocast", [False, True])
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("level", ["L0", "L1", "mix"])
+def test_training_is_bit_identical(level, task, autocast, cuda, tmp_path):
+    alone, watched = CudaTraining(cuda, autocast=autocast), None
+    for _ in range(3):
+        alone.step()
+    expected = alone.state()
+    watched = CudaTraining(cuda, autocast=autocast)
+    with capture(tmp_path, model=watched.model, level=level, **TASKS[task]) as recording:
+        for number in range(3):
+            if number:
+                recording.step()
+            watched.step()
+
+    assert watched.state() == expected
+    assert [part.verify() for part in open_run(tmp_path).parts] == [[], [], []]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("autocast", [False, True])
+def test_what_is_kept_is_that_of_the_values(autocast, cuda, tmp_path):
+    training = CudaTraining(cuda, autocast=autocast)
+    with capture(tmp_path, model=training.model, task="tensor", settings={"tensor": {"summary_mode": "md5"}}):
+        training.step()
+
+    part = open_run(tmp_path).part()
+    tensors = list(part.tensors())
+
+    assert len(tensors) > 200
+    for item, leaf in tensors:
+        values = part.tensor(leaf)
+        assert leaf.checksum == f"{zlib.crc32(np.ascontiguousarray(values.array)):08x}", item
+        assert_same(leaf.statistics, REFERENCE.statistics(values), 1e-9)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("task", ["statistics", "md5"])
+def test_a_step_never_waits_for_the_device(task, cuda, tmp_path):
+    training = CudaTraining(cuda)
+    with capture(tmp_path / "warm", model=training.model, level="mix", **TASKS[task]):
+        training.step()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with capture(tmp_path / "run", model=training.model, level="mix", **TASKS[task]):
+            torch.cuda.set_sync_debug_mode("warn")
+            training.step()
+            torch.cuda.set_sync_debug_mode("default")
+
+    assert not [str(warning.message) for warning in caught if "synchroniz" in str(warning.message)]
+
+
+def test_tensors_of_two_streams_are_measured_on_their_own(cuda, tmp_path):
+    side = torch.cuda.Stream()
+    with capture(tmp_path, level="L1", task="statistics"):
+        left = torch.full((1 << 22,), 2.0, device=cuda)
+        total = left.exp()
+        with torch.cuda.stream(side):
+            side.wait_stream(torch.cuda.current_stream())
+            other = left.mul(3)
+        torch.cuda.current_stream().wait_stream(side)
+        both = total.add(other)
+
+    records = open_run(tmp_path).part().records
+    assert records["Tensor.mul.0.forward"].output[0].statistics.max == 6
+    assert records["Tensor.add.0.forward"].output[0].statistics.max == both.max().item()

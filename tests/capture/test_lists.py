@@ -1,0 +1,68 @@
+"""Lists of many tensors are seen as their tensors would be, one by one."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from torchparity import open_run
+from torchparity.capture import capture
+
+COUNT = 12
+
+
+def step(tensors):
+    """What a foreach optimizer does: the same lists again and again, changed in place and through temporaries."""
+    state = [torch.zeros_like(tensor) for tensor in tensors]
+    for factor in (0.5, 0.25):
+        torch._foreach_lerp_(state, tensors, factor)
+        root = torch._foreach_sqrt(torch._foreach_mul(state, state))
+        torch._foreach_add_(root, 1.0)
+        torch._foreach_addcdiv_(tensors, state, root, value=-0.1)
+
+
+def recorded(path, task, **settings):
+    torch.manual_seed(0)
+    tensors = [torch.randn(3, index + 1) for index in range(COUNT)]
+    with capture(path, level="L1", task=task, settings=settings):
+        step(tensors)
+    return open_run(path).part()
+
+
+@pytest.mark.parametrize("summary", ["statistics", "md5"])
+def test_a_list_has_the_statistics_of_its_tensors(summary, tmp_path):
+    part = recorded(tmp_path / "bulk", "statistics", statistics={"summary_mode": summary})
+    single = recorded(tmp_path / "single", "tensor", tensor={"summary_mode": summary})  # copies each, one by one
+
+    leaves = {f"{record.name}.{item.name}": item.leaf for record in part.records.values() for item in record.items()}
+    wanted = {f"{record.name}.{item.name}": item.leaf for record in single.records.values() for item in record.items()}
+
+    assert len(leaves) > 10 * COUNT
+    assert leaves.keys() == wanted.keys()
+    for name, leaf in leaves.items():
+        for field in ("dtype", "shape", "statistics", "checksum", "requires_grad", "type"):
+            assert getattr(leaf, field, None) == getattr(wanted[name], field, None), (name, field)
+
+
+def test_memory_that_changes_behind_the_version_is_looked_at_again(tmp_path):
+    tensors = [torch.zeros(4) for _ in range(COUNT)]
+    with capture(tmp_path, level="L1"):
+        torch._foreach_exp(tensors)
+        for tensor in tensors:
+            tensor.data.fill_(1)
+        torch._foreach_exp(tensors)
+
+    records = open_run(tmp_path).part().records
+    assert records["Torch._foreach_exp.0.forward"].input_args[0][5].statistics.max == 0
+    assert records["Torch._foreach_exp.1.forward"].input_args[0][5].statistics.max == 1
+
+
+def test_a_temporary_list_in_the_memory_of_another_is_another(tmp_path):
+    tensors = [torch.full((512,), 2.0) for _ in range(COUNT)]
+    with capture(tmp_path, level="L1"):
+        for factor in (1.0, 2.0, 3.0):
+            torch._foreach_neg(torch._foreach_mul(tensors, factor))
+
+    records = open_run(tmp_path).part().records
+    seen = [records[f"Torch._foreach_neg.{number}.forward"].input_args[0][0].statistics.max for number in range(3)]
+    assert seen == [2, 4, 6]

@@ -1,0 +1,114 @@
+"""Every arena gives what the definition gives, whatever is added before and after it."""
+
+from __future__ import annotations
+
+import zlib
+
+import numpy as np
+import pytest
+import torch
+
+from tests.kernels.test_cpu import assert_same
+from torchparity import from_torch
+from torchparity.kernels import _arena
+from torchparity.kernels._arena import HostArena
+from torchparity.kernels._crc import joined
+from torchparity.kernels.portable import PortableArena, is_portable
+from torchparity.kernels.reference import PLUGIN as REFERENCE
+
+SIZES = [1, 3, 2047, 2048, 2049, 32_767, 32_768, 32_769, 65_536, 70_001, 300_000]
+FLOATS = ["float32", "float16", "bfloat16"]
+INTEGERS = ["int64", "int32", "int16", "int8", "uint8", "bool"]
+
+
+def numbers(dtype: str, size: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(size)
+    kind = getattr(torch, dtype)
+    if kind.is_floating_point:
+        values = torch.randn(size, generator=generator)
+        values[:: max(1, size // 5)] = 0
+        return values.to(kind)
+    return torch.randint(0, 2, (size,), generator=generator).to(kind) * (1 if kind == torch.bool else 7)
+
+
+def strange(dtype: str) -> list[torch.Tensor]:
+    """Tensors with what is not finite, alone and among many numbers."""
+    kind = getattr(torch, dtype)
+    among = numbers(dtype, 70_001)
+    among[3], among[40_000], among[70_000] = torch.nan, torch.inf, -torch.inf
+    alone = [torch.tensor(values, dtype=kind) for values in ([torch.nan], [torch.inf], [-torch.inf, torch.inf])]
+    return [among, *alone]
+
+
+def cases(dtypes: list[str]) -> list[torch.Tensor]:
+    tensors = [numbers(dtype, size) for dtype in dtypes for size in SIZES]
+    tensors += [tensor for dtype in dtypes if dtype in FLOATS for tensor in strange(dtype)]
+    if "int64" in dtypes:
+        tensors.append(torch.tensor([2**62 + 1, -(2**62) - 1, 5]))  # more digits than a float64 has
+    return tensors
+
+
+def readings_of(arena, tensors, *, together):
+    for start in range(0, len(tensors), together):
+        for tensor in tensors[start : start + together]:
+            arena.add(tensor.data_ptr(), tensor.numel(), str(tensor.dtype))
+        arena.flush()
+    return arena.take()
+
+
+@pytest.mark.parametrize("together", [1, 5, 1000])
+@pytest.mark.parametrize("compiled", [True, False])
+def test_the_host_arena_measures_as_the_definition(together, compiled, monkeypatch):
+    if not compiled:
+        monkeypatch.setattr(_arena, "compiled_crc", lambda: 0)
+    tensors = cases(["float32"])
+    arena = HostArena(exact=False, checksums=True)
+
+    readings = readings_of(arena, tensors, together=together)
+
+    assert len(readings) == len(tensors)
+    for (statistics, checksum), tensor in zip(readings, tensors, strict=True):
+        host = from_torch(tensor)
+        assert_same(statistics, REFERENCE.statistics(host), 1e-6)
+        assert checksum == f"{zlib.crc32(host.raw()):08x}"
+    assert arena.take() == []
+
+
+@pytest.mark.parametrize("lengths", [(0, 0), (0, 7), (7, 0), (1, 1), (1000, 12_345)])
+def test_checksums_of_parts_join_to_that_of_the_whole(lengths):
+    first, second = (np.random.default_rng(size).bytes(size) for size in lengths)
+
+    assert joined(zlib.crc32(first), zlib.crc32(second), len(second)) == zlib.crc32(first + second)
+
+
+def test_the_portable_arena_measures_as_the_definition(monkeypatch):
+    monkeypatch.setattr("torchparity.kernels.portable._SLICE", 1000)
+    tensors = [tensor for tensor in cases([*FLOATS, *INTEGERS]) if is_portable(tensor)]
+    arena = PortableArena()
+    for tensor in tensors:
+        arena.add(tensor)
+
+    for statistics, tensor in zip(arena.take(), tensors, strict=True):
+        assert_same(statistics, REFERENCE.statistics(from_torch(tensor)), 1e-12)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("together", [1, 5, 1000])
+def test_the_cuda_arena_measures_as_the_definition(together, cuda):
+    from torchparity.kernels.cuda import CudaArena
+
+    arena = CudaArena(cuda, checksums=True)
+    kinds = [*FLOATS, *INTEGERS]
+    tensors = [tensor.to(cuda) for tensor in cases(kinds)]
+    whole = torch.arange(40_001, device=cuda, dtype=torch.bfloat16)
+    tensors += [whole[1:], whole[2:40_000], torch.arange(99, dtype=torch.uint8, device=cuda)[3:]]  # odd addresses
+    if "torch.float8_e4m3fn" in arena.dtypes:
+        tensors += [torch.randn(70_001, device=cuda).to(kind) for kind in (torch.float8_e4m3fn, torch.float8_e5m2)]
+
+    for _ in range(2):  # a second step begins anew
+        readings = readings_of(arena, tensors, together=together)
+        assert len(readings) == len(tensors)
+        for (statistics, checksum), tensor in zip(readings, tensors, strict=True):
+            host = from_torch(tensor)
+            assert_same(statistics, REFERENCE.statistics(host), 1e-12)
+            assert checksum == f"{zlib.crc32(host.raw()):08x}", (tensor.dtype, tensor.shape)
