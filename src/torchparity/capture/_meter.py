@@ -129,9 +129,10 @@ class Meter:
                 tensor.is_neg(),
                 tensor.is_conj(),
             )
-        except (RuntimeError, NotImplementedError):  # no storage, or a tensor of inference, which has no version
+            found = self._seen.get(look)
+        except (RuntimeError, NotImplementedError, TypeError):
+            # No storage, or a tensor of inference, which has no version, or a symbol for a size, which has no hash.
             return self._unversioned(tensor)
-        found = self._seen.get(look)
         if found is not None:
             return found
         with self._lock:
