@@ -105,7 +105,7 @@ class Item(msgspec.Struct, frozen=True, gc=False):
     leaf: Leaf
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True):
+class Record(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One call of one API or module, one direction.
 
     Forward fills inputs, outputs and, for a module, parameters. In backward `input_args`

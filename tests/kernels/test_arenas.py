@@ -13,7 +13,7 @@ from torchparity import from_torch
 from torchparity.kernels import _arena
 from torchparity.kernels._arena import HostArena
 from torchparity.kernels._crc import joined
-from torchparity.kernels.portable import PortableArena, is_portable
+from torchparity.kernels._portable import PortableArena, is_portable
 from torchparity.kernels.reference import PLUGIN as REFERENCE
 
 SIZES = [1, 3, 2047, 2048, 2049, 32_767, 32_768, 32_769, 65_536, 70_001, 300_000]
@@ -82,7 +82,7 @@ def test_checksums_of_parts_join_to_that_of_the_whole(lengths):
 
 
 def test_the_portable_arena_measures_as_the_definition(monkeypatch):
-    monkeypatch.setattr("torchparity.kernels.portable._SLICE", 1000)
+    monkeypatch.setattr("torchparity.kernels._portable._SLICE", 1000)
     tensors = [tensor for tensor in cases([*FLOATS, *INTEGERS]) if is_portable(tensor)]
     arena = PortableArena()
     for tensor in tensors:
@@ -95,7 +95,7 @@ def test_the_portable_arena_measures_as_the_definition(monkeypatch):
 @pytest.mark.gpu
 @pytest.mark.parametrize("together", [1, 5, 1000])
 def test_the_cuda_arena_measures_as_the_definition(together, cuda):
-    from torchparity.kernels.cuda import CudaArena
+    from torchparity.kernels._cuda import CudaArena
 
     arena = CudaArena(cuda, checksums=True)
     kinds = [*FLOATS, *INTEGERS]

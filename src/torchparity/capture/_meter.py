@@ -19,13 +19,12 @@ from typing import Any
 
 import msgspec
 import torch
-from torch.multiprocessing.reductions import StorageWeakRef
 
 from torchparity.capture._memory import copied, has_memory, is_dense, is_measurable, name_of, widened
 from torchparity.capture._xor import xor_checksum
 from torchparity.kernels._arena import Arena, HostArena
+from torchparity.kernels._portable import PortableArena, is_portable
 from torchparity.kernels.cpu import CpuKernel
-from torchparity.kernels.portable import PortableArena, is_portable
 from torchparity.records import Statistics, TensorLeaf
 from torchparity.storage import SharedTensor
 from torchparity.storage._torch import from_torch
@@ -57,7 +56,7 @@ class SeenTensor(msgspec.Struct, gc=False):
     """A tensor as calls saw it."""
 
     dtype: torch.dtype
-    shape: torch.Size
+    shape: tuple[int, ...]
     requires_grad: bool
     measurement: Measurement | None
     layout: str | None = None
@@ -69,7 +68,7 @@ class SeenTensor(msgspec.Struct, gc=False):
             known = self.measurement
             self.made = TensorLeaf(
                 dtype=name_of(self.dtype),
-                shape=tuple(self.shape),
+                shape=self.shape,
                 statistics=known.statistics if known else None,
                 checksum=known.checksum if known else None,
                 requires_grad=self.requires_grad,
@@ -79,11 +78,11 @@ class SeenTensor(msgspec.Struct, gc=False):
 
 
 def _seen(tensor: torch.Tensor, measurement: Measurement) -> SeenTensor:
-    return SeenTensor(tensor.dtype, tensor.shape, tensor.requires_grad, measurement)
+    return SeenTensor(tensor.dtype, tuple(tensor.shape), tensor.requires_grad, measurement)
 
 
 def _unmeasured(tensor: torch.Tensor) -> SeenTensor:
-    return SeenTensor(tensor.dtype, tensor.shape, tensor.requires_grad, None, _form(tensor))
+    return SeenTensor(tensor.dtype, tuple(tensor.shape), tensor.requires_grad, None, _form(tensor))
 
 
 def _form(tensor: torch.Tensor) -> str | None:
@@ -103,14 +102,14 @@ class Meter:
         self._seen: dict[Any, SeenTensor] = {}
         self._measured: dict[Any, Measurement] = {}
         self._ages: dict[int, int] = {}
-        self._storages: dict[int, StorageWeakRef] = {}
+        self._pins: dict[int, Any] = {}  # weak references, in the form that is no object
         self._distrusted: set[int] = set()
         self._rewritten: set[int] = set()
         self._arenas: dict[torch.device, Arena | None] = {}
         self._portable = PortableArena()
         self._portable_open: list[tuple[Measurement, int]] = []
         self._waiting: list[torch.Tensor] = []
-        self._open: list[tuple[Measurement, Arena, int]] = []
+        self._open: dict[int, list[Measurement]] = {}  # by arena, in the order in which it will tell
 
     def see(self, tensor: torch.Tensor, *, keep: bool = True) -> SeenTensor:
         """Return what is known of a tensor, adding it to what waits if need be; without `keep` it is not remembered."""
@@ -122,7 +121,7 @@ class Meter:
                 self._ages.get(storage, 0),
                 tensor._version,
                 tensor.storage_offset(),
-                tensor.shape,
+                tuple(tensor.shape),  # a Size would be walked by the garbage collector
                 tensor.stride(),
                 tensor.dtype,
                 tensor.requires_grad,
@@ -160,8 +159,8 @@ class Meter:
             for tensor, count, entry in zip(tensors, counts, seen, strict=True):
                 arena = self._arenas[tensor.device]
                 if arena is not None and entry.measurement is not None:
-                    number = arena.add(tensor.data_ptr(), count, name_of(entry.dtype))
-                    self._open.append((entry.measurement, arena, number))
+                    arena.add(tensor.data_ptr(), count, name_of(entry.dtype))
+                    self._open[id(arena)].append(entry.measurement)
 
     def flush(self) -> None:
         """Measure what waits: from here on those tensors may change."""
@@ -194,17 +193,20 @@ class Meter:
         """Fill in every measurement of the step and forget its tensors."""
         with self._lock:
             self.flush()
-            waiting, self._open = self._open, []
             portable, self._portable_open = self._portable_open, []
             self._seen.clear()
             self._measured.clear()
             self._ages.clear()
             self._distrusted.clear()
             self._rewritten.clear()
-            self._storages.clear()
-            readings = {id(arena): arena.take() for arena in self._arenas.values() if arena is not None}
-            for measurement, arena, number in waiting:
-                measurement.statistics, measurement.checksum = readings[id(arena)][number]
+            for pin in self._pins.values():
+                torch.UntypedStorage._free_weak_ref(pin)  # type: ignore[no-untyped-call]
+            self._pins.clear()
+            for arena in self._arenas.values():
+                if arena is not None:
+                    waiting, self._open[id(arena)] = self._open[id(arena)], []
+                    for measurement, reading in zip(waiting, arena.take(), strict=True):
+                        measurement.statistics, measurement.checksum = reading
             statistics = self._portable.take()
             for measurement, number in portable:
                 measurement.statistics = statistics[number]
@@ -237,11 +239,11 @@ class Meter:
         """Return what makes two views of one storage the same numbers: contiguous ones differ by count alone."""
         if tensor.is_contiguous() and not self._kept.by_shape:
             return tensor.numel()
-        return tensor.shape, tensor.stride()
+        return tuple(tensor.shape), tensor.stride()
 
     def _pin(self, tensor: torch.Tensor, storage: int) -> None:
-        if storage not in self._storages:
-            self._storages[storage] = StorageWeakRef(tensor.untyped_storage())  # type: ignore[no-untyped-call]
+        if storage not in self._pins:
+            self._pins[storage] = tensor.untyped_storage()._weak_ref()
 
     def _measure(self, tensor: torch.Tensor) -> Measurement:
         measurement = Measurement()
@@ -267,8 +269,8 @@ class Meter:
         if not (tensor.is_contiguous() if self._kept.checksum else is_dense(tensor)):
             tensor = tensor.detach().contiguous()
         self._waiting.append(tensor)
-        number = arena.add(tensor.data_ptr(), tensor.numel(), name_of(tensor.dtype))
-        self._open.append((measurement, arena, number))
+        arena.add(tensor.data_ptr(), tensor.numel(), name_of(tensor.dtype))
+        self._open[id(arena)].append(measurement)
         return True
 
     def _measure_now(self, tensor: torch.Tensor, measurement: Measurement) -> None:
@@ -281,7 +283,8 @@ class Meter:
 
     def _arena(self, device: torch.device) -> Arena | None:
         if device not in self._arenas:
-            self._arenas[device] = _arena_for(device, exact=self._exact, checksums=self._kept.checksum)
+            arena = self._arenas[device] = _arena_for(device, exact=self._exact, checksums=self._kept.checksum)
+            self._open[id(arena)] = []
         return self._arenas[device]
 
 
@@ -293,7 +296,7 @@ def _arena_for(device: torch.device, *, exact: bool, checksums: bool) -> Arena |
     if device.type == "cpu":
         return HostArena(exact=exact, checksums=checksums)
     if device.type == "cuda" and find_spec("triton") is not None:
-        from torchparity.kernels.cuda import CudaArena  # Triton takes a second to import
+        from torchparity.kernels._cuda import CudaArena  # Triton takes a second to import
 
         return CudaArena(device, checksums=checksums)
     return None

@@ -11,8 +11,9 @@ from torchparity.capture._differing import Differing
 from torchparity.capture._recorder import FinishedStep
 from torchparity.capture._selection import Selection
 from torchparity.config import CaptureConfig
-from torchparity.errors import ConfigError, ParityError
+from torchparity.errors import ParityError
 from torchparity.naming import counted
+from torchparity.records import Record
 from torchparity.storage import RunWriter, SharedTensor
 
 _log = logging.getLogger("torchparity")
@@ -63,15 +64,18 @@ class Output:
             self._begin(step)
             self._begun = None
             self._steps[self._writer.path / f"step{step}" / f"rank{self._writer.rank}"] = len(records)
-            for record, values in records if self._task != "structure" else []:
-                is_kept = self._task == "tensor" or self._selection.stores(record.name)
-                try:
-                    self._writer.add(record, values if is_kept else {})
-                except ConfigError as error:  # two items of one name, say
-                    self._refused.append(str(error))
+            kept = (
+                []
+                if self._task == "structure"
+                else [(record, self._kept(record, values)) for record, values in records]
+            )
+            self._refused += map(str, self._writer.add_all(kept))  # two items of one name, say
             self._writer.finish_step(stacks=done.stacks, construct=done.construct, missing=[*missing, *self._refused])
         except ParityError as error:
             self._fail(error)
+
+    def _kept(self, record: Record, values: dict[str, SharedTensor]) -> dict[str, SharedTensor]:
+        return values if self._task == "tensor" or self._selection.stores(record.name) else {}
 
     def _begin(self, step: int) -> None:
         if self._begun != step:

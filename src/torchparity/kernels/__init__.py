@@ -6,4 +6,8 @@ Plugin folder: each `x.py` holds a `PLUGIN` with
     checksum(tensor: HostTensor) -> str              CRC-32 of the contiguous bytes, 8 hex digits
 
 `reference` is the definition in plain NumPy that every faster kernel is tested against.
+
+A recording measures many tensors with few launches: an arena (contract in `_arena.py`) for
+each device, `HostArena` for the CPU, `_cuda.CudaArena` in Triton, `_portable.PortableArena`
+with torch's own operators for every other device and dtype.
 """

@@ -26,14 +26,14 @@ Checksums = npt.NDArray[np.uint32]
 class Arena(Protocol):
     """Measures tensors of one device by address; the caller keeps them alive and unchanged until `flush`.
 
-    `add` takes the address and the count of tensors that are dense in memory and not empty and returns the
-    number of its reading; `flush` measures all that were added, or orders it done where the device works
-    by itself; `take` waits for that, returns every reading since the last time and begins anew.
+    `add` takes the address and the count of a tensor that is dense in memory and not empty; `flush` measures
+    all that were added, or orders it done where the device works by itself; `take` waits for that, returns
+    the readings in the order of `add` and begins anew.
     """
 
     dtypes: frozenset[str]
 
-    def add(self, address: int, count: int, dtype: str) -> int: ...
+    def add(self, address: int, count: int, dtype: str) -> None: ...
 
     def flush(self) -> None: ...
 
@@ -56,11 +56,10 @@ class HostArena:
         self._rows: list[Rows] = []
         self._crcs: list[Checksums] = []
 
-    def add(self, address: int, count: int, dtype: str) -> int:
+    def add(self, address: int, count: int, dtype: str) -> None:
         self._waiting += (address, count)
         self._waiting_count += count
         self._counts.append(count)
-        return len(self._counts) - 1
 
     def flush(self) -> None:
         if not self._waiting:

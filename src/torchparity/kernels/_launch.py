@@ -2,7 +2,7 @@
 
 A program reads one chunk and writes one row: sums in float64, extremes, counts and the
 chunk's part of the CRC-32. Nothing is added up across programs here, so the result does not
-depend on the order in which they run; `cuda.py` joins the rows on the host.
+depend on the order in which they run; `_cuda.py` joins the rows on the host.
 """
 
 # Triton reads annotations, so they are not postponed here, and types are Triton's own.
@@ -158,14 +158,15 @@ def measure(table, rows, results, checksums, tables, ROWS: tl.constexpr, CHECKSU
     program = tl.program_id(0)
     entries = table.to(tl.pointer_type(tl.int64))
     numbers = tl.arange(0, ROWS)
-    starts = tl.load(entries + numbers * 5 + 4, mask=numbers < rows, other=0x7FFFFFFF)
+    # The host writes a table between launches, so no line of it that an earlier launch read may be believed.
+    starts = tl.load(entries + numbers * 5 + 4, mask=numbers < rows, other=0x7FFFFFFF, cache_modifier=".cv")
     tensor = tl.sum((starts <= program).to(tl.int32)) - 1
     entry = entries + tensor * 5
-    address = tl.load(entry)
-    count = tl.load(entry + 1)
-    kind = tl.load(entry + 2)
-    size = tl.load(entry + 3)
-    first = (program - tl.load(entry + 4)) * _CHUNK
+    address = tl.load(entry, cache_modifier=".cv")
+    count = tl.load(entry + 1, cache_modifier=".cv")
+    kind = tl.load(entry + 2, cache_modifier=".cv")
+    size = tl.load(entry + 3, cache_modifier=".cv")
+    first = (program - tl.load(entry + 4, cache_modifier=".cv")) * _CHUNK
     row = results.to(tl.pointer_type(tl.float64)) + program * 8
     if kind == _BFLOAT16:
         _floats(address.to(tl.pointer_type(tl.bfloat16)), first, count, row)

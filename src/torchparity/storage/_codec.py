@@ -7,6 +7,8 @@ from collections.abc import Callable
 from math import prod
 from typing import Any
 
+import msgspec
+
 from torchparity.errors import RecordNameError
 from torchparity.naming import Direction, parse_record
 from torchparity.records import (
@@ -21,6 +23,7 @@ from torchparity.records import (
     number_from_json,
     number_to_json,
 )
+from torchparity.storage._json import encode
 
 _STATISTICS = (("Max", "max"), ("Min", "min"), ("Mean", "mean"), ("Norm", "norm"))
 _COUNTS = (
@@ -32,6 +35,8 @@ _COUNTS = (
 _TENSOR_TYPES = ("torch.Tensor", "numpy.ndarray")
 _MEMORY_FORMAT = "torch.memory_format"
 NumberSpelling = Callable[[Any], Any]
+LeafSpelling = Callable[[Leaf], Any]
+_MOST_KEPT = 1 << 16
 _DEEPEST = 64
 _MOST_DIMENSIONS = 64
 _MOST_ELEMENTS = 1 << 62
@@ -41,7 +46,7 @@ class MalformedError(ValueError):
     """A JSON value that no record can have; the reader adds the file and the record's name."""
 
 
-def leaf_to_json(leaf: Leaf, number: NumberSpelling) -> Any:
+def leaf_to_json(leaf: Leaf, number: NumberSpelling = number_to_json) -> Any:
     if leaf is None:
         return None
     if isinstance(leaf, TensorLeaf):
@@ -86,35 +91,53 @@ def _has_nonfinite(kept: Statistics) -> bool:
     return bool(kept.nan_count or kept.inf_count or kept.negative_inf_count)
 
 
-def nest_to_json(nest: Nest, number: NumberSpelling) -> Any:
+class EncodedLeaves:
+    """Encodes leaves; a tensor that many records show is one leaf, and encoded once."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[TensorLeaf, msgspec.Raw]] = {}
+
+    def __call__(self, leaf: Leaf) -> Any:
+        if type(leaf) is not TensorLeaf:
+            return leaf_to_json(leaf)
+        known = self._known.get(id(leaf))
+        if known is None:
+            if len(self._known) >= _MOST_KEPT:
+                self._known.clear()
+            # The leaf is kept as well, so that its id is nobody else's.
+            known = self._known[id(leaf)] = leaf, msgspec.Raw(encode(_tensor_to_json(leaf, number_to_json)))
+        return known[1]
+
+
+def nest_to_json(nest: Nest, leaf: LeafSpelling) -> Any:
     if isinstance(nest, (list, tuple)):
-        return [nest_to_json(entry, number) for entry in nest]
+        return [nest_to_json(entry, leaf) for entry in nest]
     if isinstance(nest, dict):
-        return {str(key): nest_to_json(entry, number) for key, entry in nest.items()}
-    return leaf_to_json(nest, number)
+        return {str(key): nest_to_json(entry, leaf) for key, entry in nest.items()}
+    return leaf(nest)
 
 
-def record_to_json(record: Record, number: NumberSpelling = number_to_json) -> Any:
-    """Return the entry of `data`; `number` spells nan and the infinities, by default as words."""
+def record_to_json(record: Record, leaf: LeafSpelling = leaf_to_json) -> Any:
+    """Return the entry of `data`; `leaf` turns a leaf into JSON."""
     if record.direction == "debug":
-        return nest_to_json(record.value, number)
+        return nest_to_json(record.value, leaf)
     if record.direction == "parameters_grad":
-        return {name: [nest_to_json(leaf, number)] for name, leaf in record.gradients.items()}
+        return {name: [nest_to_json(gradient, leaf)] for name, gradient in record.gradients.items()}
     if record.direction == "backward":
         entry: dict[str, Any] = {
-            "input": nest_to_json(record.input_args, number),
-            "output": nest_to_json(record.output, number),
+            "input": nest_to_json(record.input_args, leaf),
+            "output": nest_to_json(record.output, leaf),
         }
         if record.output_kwargs:
-            entry["output_kwargs"] = nest_to_json(record.output_kwargs, number)
+            entry["output_kwargs"] = nest_to_json(record.output_kwargs, leaf)
     else:
         entry = {
-            "input_args": nest_to_json(record.input_args, number),
-            "input_kwargs": nest_to_json(record.input_kwargs, number),
-            "output": nest_to_json(record.output, number),
+            "input_args": nest_to_json(record.input_args, leaf),
+            "input_kwargs": nest_to_json(record.input_kwargs, leaf),
+            "output": nest_to_json(record.output, leaf),
         }
         if record.parameters is not None:
-            entry["parameters"] = nest_to_json(record.parameters, number)
+            entry["parameters"] = nest_to_json(record.parameters, leaf)
         entry["is_recompute"] = record.is_recompute
     if record.in_backward:
         entry["in_backward"] = True

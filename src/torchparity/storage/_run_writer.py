@@ -25,6 +25,7 @@ from torchparity.storage._step_writer import StepWriter
 from torchparity.tensors import HostTensor
 
 QUEUE_BYTES = 64 << 20
+_Entry = tuple[Record, dict[str, SharedTensor]]
 _RECORD_BYTES = 4096  # what a record without tensors counts for in the queue
 
 
@@ -40,8 +41,7 @@ class _Store:
 
 @dataclass(frozen=True)
 class _Add:
-    record: Record
-    tensors: Mapping[str, SharedTensor]
+    entries: list[_Entry]
 
 
 @dataclass(frozen=True)
@@ -132,15 +132,21 @@ class RunWriter:
         for several items of a step.
         """
         self._refuse_if_closed()
-        if self._step is None:
-            raise ConfigError(f"record {record.name} was added outside a step; call start_step first.")
-        if record.name in self._names or not record.name:
-            raise ConfigError(
-                f"step {self._step} already has a record {record.name!r}; names must be unique in a step."
-            )
-        held = _checked(record, tensors) if tensors else {}
-        self._names.add(record.name)
-        self._queue.put(_Add(record, held), _RECORD_BYTES + sum(tensor.queue_bytes() for tensor in held.values()))
+        entry = self._entry(record, tensors or {})
+        self._queue.put(_Add([entry]), _RECORD_BYTES + sum(tensor.queue_bytes() for tensor in entry[1].values()))
+
+    def add_all(self, records: Iterable[tuple[Record, Mapping[str, HostTensor | SharedTensor]]]) -> list[ConfigError]:
+        """Hand over many records at once, which disturbs a training less; return what is wrong with those left out."""
+        self._refuse_if_closed()
+        entries, refused = [], []
+        for record, tensors in records:
+            try:
+                entries.append(self._entry(record, tensors))
+            except ConfigError as error:
+                refused.append(error)
+        held = sum(tensor.queue_bytes() for _, tensors in entries for tensor in tensors.values())
+        self._queue.put(_Add(entries), held + _RECORD_BYTES * len(entries))
+        return refused
 
     def store(self, tensor: SharedTensor) -> None:
         """Hand over the values of a tensor ahead of the records that show it; waits while the queue is full.
@@ -177,6 +183,17 @@ class RunWriter:
             self._thread.join()
         self._raise_failure()
 
+    def _entry(self, record: Record, tensors: Mapping[str, HostTensor | SharedTensor]) -> _Entry:
+        if self._step is None:
+            raise ConfigError(f"record {record.name} was added outside a step; call start_step first.")
+        if record.name in self._names or not record.name:
+            raise ConfigError(
+                f"step {self._step} already has a record {record.name!r}; names must be unique in a step."
+            )
+        held = _checked(record, tensors) if tensors else {}
+        self._names.add(record.name)
+        return record, held
+
     def _refuse_if_closed(self) -> None:
         self._raise_failure()
         if self._closed:
@@ -212,7 +229,10 @@ class RunWriter:
                 elif isinstance(task, _Store):
                     step.store("", task.tensor)
                 elif isinstance(task, _Add):
-                    step.add(task.record, task.tensors, flush=self._queue.is_empty(), skip=self._skip_unwritable)
+                    for record, tensors in task.entries:
+                        step.add(record, tensors, skip=self._skip_unwritable)
+                    if self._queue.is_empty():
+                        step.flush()
                 else:
                     step.finish(task.stacks, task.construct, task.missing)
                     step = None

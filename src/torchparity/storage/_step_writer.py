@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ import msgspec
 from torchparity import __version__
 from torchparity.errors import InternalError
 from torchparity.records import Location, Record, RunInfo, StackGroup, TensorLeaf
-from torchparity.storage._codec import record_to_json
+from torchparity.storage._codec import EncodedLeaves, leaf_to_json, record_to_json
 from torchparity.storage._formats import TensorFormat, TensorSink
 from torchparity.storage._json import encode, encode_bare
 from torchparity.storage._layout import JOURNAL, TENSOR_FOLDER
@@ -34,11 +35,12 @@ class StepWriter:
         self._lines: dict[str, list[bytes]] = {"debug.json": [], "dump.json": []}
         self._left_out: list[str] = []
         self._sink: TensorSink | None = None
+        self._leaves = EncodedLeaves()
         folder.mkdir(parents=True, exist_ok=True)
         self._journal = (folder / JOURNAL).open("wb")
         self._journal.write(encode(self._head()) + b"\n")
 
-    def add(self, record: Record, tensors: Mapping[str, SharedTensor], *, flush: bool, skip: bool) -> None:
+    def add(self, record: Record, tensors: Mapping[str, SharedTensor], *, skip: bool) -> None:
         placed = _place(record, {item: self.store(record.item_name(item), tensors[item]) for item in tensors})
         try:
             entry = self._entry(placed)
@@ -50,8 +52,10 @@ class StepWriter:
         name = encode(record.name)
         self._lines["debug.json" if record.direction == "debug" else "dump.json"].append(name + b": " + entry)
         self._journal.write(b"[" + name + b", " + encode(record.direction) + b", " + entry + b"]\n")
-        if flush:
-            self._journal.flush()
+
+    def flush(self) -> None:
+        """Make what was added survive this process."""
+        self._journal.flush()
 
     def finish(self, stacks: Iterable[StackGroup], construct: Mapping[str, str | None], missing: Iterable[str]) -> None:
         if self._sink is not None:
@@ -83,8 +87,8 @@ class StepWriter:
 
     def _entry(self, record: Record) -> bytes:
         if self._format.bare_nan:
-            return encode_bare(record_to_json(record, _as_it_is))
-        return encode(record_to_json(record))
+            return encode_bare(record_to_json(record, partial(leaf_to_json, number=_as_it_is)))
+        return encode(record_to_json(record, self._leaves))
 
     def store(self, name: str, tensor: SharedTensor) -> tuple[str, Location | None]:
         """Store a tensor unless it is; return its data_name for this item, and where it is."""

@@ -28,7 +28,8 @@ _KINDS = {
 }
 _FLOAT8 = {"torch.float8_e4m3fn": (_launch.FLOAT8_E4M3, 1), "torch.float8_e5m2": (_launch.FLOAT8_E5M2, 1)}
 _FIELDS = 5
-_TABLE_ROWS = 1 << 14
+_TABLE_WORDS = 1 << 17
+_LINE = 16  # words of a cache line: tables of two launches share none
 _RESULT_ROWS = 1 << 16
 _FEW = 8  # tensors whose table a launch reads from the host's memory faster than a copy could be ordered
 _ROW_SIZES = (8, 64, 512, 4096)
@@ -63,7 +64,7 @@ class CudaArena:
         self._tables: list[tuple[torch.Tensor, torch.Tensor, npt.NDArray[np.int64]]] = []
         self._begin()
 
-    def add(self, address: int, count: int, dtype: str) -> int:
+    def add(self, address: int, count: int, dtype: str) -> None:
         stream = torch._C._cuda_getCurrentRawStream(self._index)
         if stream != self._stream:
             self.flush()
@@ -72,7 +73,6 @@ class CudaArena:
         self._waiting += (address, count, kind, size, self._waiting_chunks)
         self._waiting_chunks += -(-count // _launch.CHUNK)
         self._entries.append((count, dtype))
-        return len(self._entries) - 1
 
     def flush(self) -> None:
         """Order everything that waits to be measured, on the stream it was added on."""
@@ -135,16 +135,17 @@ class CudaArena:
 
     def _write_table(self, rows: int) -> int:
         """Write the entries where no earlier launch still reads; return the address for the device."""
-        if self._table_used + rows > _TABLE_ROWS and self._table_used:
+        words_needed = rows * _FIELDS
+        if self._table_used + words_needed > _TABLE_WORDS and self._table_used:
             self._table_number, self._table_used = self._table_number + 1, 0
-        if self._table_number == len(self._tables) or rows > _TABLE_ROWS:
-            pinned = torch.empty(max(rows, _TABLE_ROWS) * _FIELDS, dtype=torch.int64, pin_memory=True)
+        if self._table_number == len(self._tables) or words_needed > _TABLE_WORDS:
+            pinned = torch.empty(max(words_needed, _TABLE_WORDS), dtype=torch.int64, pin_memory=True)
             on_device = torch.empty_like(pinned, device=self._device, pin_memory=False)
             self._tables.insert(self._table_number, (pinned, on_device, pinned.numpy()))
         pinned, on_device, words = self._tables[self._table_number]
-        first, last = self._table_used * _FIELDS, (self._table_used + rows) * _FIELDS
+        first, last = self._table_used, self._table_used + words_needed
         words[first:last] = self._waiting
-        self._table_used += rows
+        self._table_used = -(-last // _LINE) * _LINE
         if rows <= _FEW:
             return pinned.data_ptr() + first * 8
         with self._on_stream():
