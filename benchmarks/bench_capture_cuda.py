@@ -33,7 +33,7 @@ def synchronisations(training: tuple[torch.nn.Module, recorders.Step], mode: str
             torch.cuda.set_sync_debug_mode("warn")
             training[1]()
             torch.cuda.set_sync_debug_mode("default")
-        return sum("synchroniz" in str(warning.message) for warning in caught)
+        return sum("called a synchronizing" in str(warning.message) for warning in caught)
 
     before = count()
     folder = Path("bench_data") / "sync"

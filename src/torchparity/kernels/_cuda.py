@@ -34,6 +34,7 @@ _RESULT_ROWS = 1 << 16
 _FEW = 8  # tensors whose table a launch reads from the host's memory faster than a copy could be ordered
 _ROW_SIZES = (8, 64, 512, 4096)
 _FLOAT8_SINCE = (8, 9)
+_WARPS = 8
 
 
 class _Results:
@@ -148,8 +149,12 @@ class CudaArena:
         self._table_used = -(-last // _LINE) * _LINE
         if rows <= _FEW:
             return pinned.data_ptr() + first * 8
-        with self._on_stream():
-            on_device[first:last].copy_(pinned[first:last], non_blocking=True)
+        target, source = on_device[first:last], pinned[first:last]
+        if torch._C._cuda_getCurrentRawStream(self._index) == self._stream:
+            target.copy_(source, non_blocking=True)
+        else:
+            with self._on_stream():
+                target.copy_(source, non_blocking=True)
         return on_device.data_ptr() + first * 8
 
     def _on_stream(self) -> Any:
@@ -157,21 +162,18 @@ class CudaArena:
         return torch.cuda.stream(stream)
 
     def _launch(self, rows: int, chunks: int, arguments: tuple[int, ...]) -> None:
+        """Launch on the stream the tensors were added on; Triton's own way takes whatever stream is current."""
         size = next(size for size in _ROW_SIZES if rows <= size)
+        constants = size, self._checksums, self._has_float8
         compiled = self._compiled.get(size)
         if compiled is None:
-            with (
-                torch.cuda.device(self._device),
-                self._on_stream(),
-            ):
-                self._compiled[size] = _launch.measure[(chunks,)](
-                    *arguments, ROWS=size, CHECKSUM=self._checksums, FLOAT8=self._has_float8, num_warps=8
+            with torch.cuda.device(self._device):
+                compiled = self._compiled[size] = _launch.measure.warmup(
+                    *arguments, *constants, num_warps=_WARPS, grid=(chunks,)
                 )
-            return
-        compiled.run(
-            chunks, 1, 1, self._stream, compiled.function, compiled.packed_metadata, None, None, None, *arguments,
-            size, self._checksums, self._has_float8,
-        )  # fmt: skip
+        run = compiled.run  # loads the kernel the first time
+        metadata = compiled.function, compiled.packed_metadata
+        run(chunks, 1, 1, self._stream, *metadata, None, None, None, *arguments, *constants)
 
 
 @cache
