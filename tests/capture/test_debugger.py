@@ -324,3 +324,25 @@ def test_inference_mode_and_no_grad_record_forward_only(tmp_path):
 
     assert {record.direction for record in part.records.values()} == {"forward"}
     assert part.problems == []
+
+
+def test_a_fault_of_ours_at_the_end_of_a_step_costs_the_step_alone(tmp_path, monkeypatch, caplog):
+    finish, calls = Meter.finish, []
+
+    def faulty(self):
+        calls.append(1)
+        finish(self)
+        if len(calls) == 2:
+            raise ValueError("our bug")
+
+    monkeypatch.setattr(Meter, "finish", faulty)
+    with capture(tmp_path) as recording:
+        for number in range(3):
+            torch.full((2,), float(number)).exp()
+            if number < 2:
+                recording.step()
+
+    run = open_run(tmp_path)
+    assert run.steps == [0, 2]
+    assert "our bug" in caplog.text
+    assert any("our bug" in problem for problem in run.part(2).problems)

@@ -170,7 +170,7 @@ class Session:
         self._pause()
         self._watching.end_step()
         if self._has_data:
-            self._write_step()
+            self._boundary.run(f"step {self._step}", self._write_step)
         self._is_started = self._has_data = False
         self._step += 1
         self._recorder.selection.begin_step()

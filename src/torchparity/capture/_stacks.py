@@ -5,7 +5,6 @@ from __future__ import annotations
 import linecache
 import os
 from types import CodeType, FrameType
-from typing import Any
 
 import torch
 
@@ -21,18 +20,19 @@ class StackBook:
 
     def __init__(self, *, all_frames: bool = False) -> None:
         self._all = all_frames
-        self._groups: dict[tuple[Any, ...], list[str]] = {}
-        self._is_known: dict[CodeType, bool] = {}
+        self._groups: dict[tuple[int, ...], list[str]] = {}
+        self._is_known: dict[int, bool] = {}
+        self._codes: dict[int, CodeType] = {}
 
     def note(self, record: str, frame: FrameType) -> None:
-        places: list[Any] = []  # code and line in turn
+        places: list[int] = []  # number of the code and line in turn; codes themselves take long to hash
         at: FrameType | None = frame
         wanted = self._is_known
         while at is not None and len(places) < _DEEPEST:
-            code = at.f_code
-            known = wanted.get(code)
-            if known or (known is None and self._is_wanted(code)):
-                places += (code, at.f_lineno)
+            number = id(at.f_code)
+            known = wanted.get(number)
+            if known or (known is None and self._is_wanted(at.f_code)):
+                places += (number, at.f_lineno)
             at = at.f_back
         key = tuple(places)
         group = self._groups.get(key)
@@ -42,7 +42,9 @@ class StackBook:
 
     def groups(self) -> list[StackGroup]:
         return [
-            StackGroup(records, [_frame(code, line) for code, line in zip(places[::2], places[1::2], strict=True)])
+            StackGroup(
+                records, [_frame(self._codes[code], line) for code, line in zip(places[::2], places[1::2], strict=True)]
+            )
             for places, records in self._groups.items()
         ]
 
@@ -52,7 +54,8 @@ class StackBook:
     def _is_wanted(self, code: CodeType) -> bool:
         name = code.co_filename
         wanted = not name.startswith((_OURS, "<frozen")) and (self._all or not name.startswith(_TORCH))
-        self._is_known[code] = wanted
+        self._is_known[id(code)] = wanted
+        self._codes[id(code)] = code  # held, so that its number is nobody else's
         return wanted
 
 

@@ -41,7 +41,8 @@ class _Results:
     """Rows on the device for a stretch of the step."""
 
     def __init__(self, rows: int, device: torch.device, *, checksums: bool) -> None:
-        self.rows = torch.empty((rows, _launch.COLUMNS), dtype=torch.float64, device=device)
+        # A row that no program wrote must not look like one: counts are never nan.
+        self.rows = torch.full((rows, _launch.COLUMNS), torch.nan, dtype=torch.float64, device=device)
         self.checksums = torch.empty(rows if checksums else 1, dtype=torch.int32, device=device)
         self.addresses = self.rows.data_ptr(), self.checksums.data_ptr()
         self.used = 0
@@ -101,6 +102,9 @@ class CudaArena:
             return []
         torch.cuda.synchronize(self._device)  # more streams than one may have measured
         rows = np.concatenate([part.rows[: part.used].cpu().numpy() for part in results])
+        if np.isnan(rows[:, _launch.COLUMNS - 1]).any():
+            self._begin()
+            raise RuntimeError("tensors on the device were not measured: a launch was lost")
         parts = (
             np.concatenate([part.checksums[: part.used].cpu().numpy() for part in results]) if self._checksums else None
         )

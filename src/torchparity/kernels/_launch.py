@@ -9,7 +9,7 @@ depend on the order in which they run; `_cuda.py` joins the rows on the host.
 import triton
 import triton.language as tl
 
-CHUNK = 32768  # elements of a program
+CHUNK = 65536  # elements of a program
 LANES = 1024  # words that a program's checksum takes at a time
 _BLOCK = tl.constexpr(2048)
 _CHUNK = tl.constexpr(CHUNK)
