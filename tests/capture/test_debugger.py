@@ -13,6 +13,7 @@ from tests.capture.zoo import ZOO, Training
 from tests.conftest import ROOT, write_linear_run
 from torchparity import open_run
 from torchparity.capture import PrecisionDebugger, capture
+from torchparity.capture._meter import Meter
 from torchparity.errors import ConfigError, RunExistsError, RunWriteError
 
 
