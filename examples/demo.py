@@ -1,10 +1,11 @@
-"""Record two training steps of a small GPT and look at the run. Comparing two runs comes next."""
+"""Record a small GPT twice, once with a fault in one layer norm, and let the comparison name it."""
 
 from __future__ import annotations
 
 import shlex
 import shutil
 from pathlib import Path
+from types import MethodType
 
 import torch
 from torch import nn
@@ -13,7 +14,7 @@ from torch.nn import functional
 import torchparity
 from torchparity import cli
 
-RUN = Path("demo_run")
+GOOD, BAD, TABLES = Path("demo_run"), Path("demo_run_faulty"), Path("demo_tables")
 WIDTH, HEADS, WORDS = 32, 4, 50
 
 
@@ -43,12 +44,20 @@ class SmallGpt(nn.Module):
         return self.head(self.norm(self.blocks(self.embed(tokens))))
 
 
-def record_two_steps() -> None:
+def faulty_forward(norm: nn.LayerNorm, x: torch.Tensor) -> torch.Tensor:
+    """A layer norm that is a thousandth off, as a new kernel might be."""
+    return nn.LayerNorm.forward(norm, x) * 1.001
+
+
+def record_two_steps(path: Path, *, faulty: bool) -> None:
     torch.manual_seed(0)
     model = SmallGpt()
+    if faulty:
+        norm = model.blocks[1].norm2
+        norm.forward = MethodType(faulty_forward, norm)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
     tokens = torch.randint(WORDS, (4, 17))
-    with torchparity.capture(RUN, model=model, task="tensor") as recording:
+    with torchparity.capture(path, model=model, task="tensor") as recording:
         for _ in range(2):
             optimizer.zero_grad()
             logits = model(tokens[:, :-1])
@@ -63,12 +72,13 @@ def show(*arguments: str) -> None:
 
 
 def main() -> None:
-    shutil.rmtree(RUN, ignore_errors=True)
-    record_two_steps()
-    show("show", str(RUN))
-    show("show", str(RUN), "Functional.layer_norm.0.backward", "--step", "1")
-    show("show", str(RUN), "Module.blocks.1.norm2.LayerNorm.forward.0", "--tensor", "output.0")
-    print("\nComparing two runs is not built yet; it comes next.")
+    for folder in (GOOD, BAD, TABLES):
+        shutil.rmtree(folder, ignore_errors=True)
+    record_two_steps(GOOD, faulty=False)
+    record_two_steps(BAD, faulty=True)
+    show("show", str(GOOD))
+    show("show", str(BAD), "Module.blocks.1.norm2.LayerNorm.forward.0", "--tensor", "output.0")
+    show("compare", str(BAD), str(GOOD), "-o", str(TABLES), "--format", "csv,xlsx", "-hl")
 
 
 if __name__ == "__main__":

@@ -21,10 +21,11 @@ ALLOWED = {
     "kernels": {"records", "tensors"},
     "storage": {"", "config", "errors", "naming", "plugins", "records", "tensors"},
     "capture": {"config", "errors", "kernels", "naming", "records", "storage", "tensors"},
-    "report": {"naming", "records"},
-    "cli": {"", "errors", "kernels", "naming", "records", "report", "storage", "config"},
+    "compare": {"", "errors", "kernels", "naming", "plugins", "records", "storage"},
+    "report": {"errors", "naming", "records"},
+    "cli": {"", "compare", "config", "errors", "kernels", "naming", "records", "report", "storage"},
     "__main__": {"cli"},
-    "__init__": {"capture", "errors", "records", "storage", "tensors"},
+    "__init__": {"capture", "compare", "errors", "records", "storage", "tensors"},
 }
 WITHOUT_TORCH = ("_closing", "_covered", "_debugger", "_differing", "_output", "_selection", "_switch", "_xor")
 TORCH_USERS = {"storage/_torch.py", "kernels/_cuda.py", "kernels/_portable.py"} | {

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
+    "Comparison",
     "HostTensor",
     "ParityError",
     "PrecisionDebugger",
@@ -30,6 +31,7 @@ __all__ = [
     "TensorLeaf",
     "ValueLeaf",
     "capture",
+    "compare",
     "describe",
     "from_torch",
     "open_run",
@@ -38,6 +40,7 @@ __all__ = [
 ]
 
 _HOME = {
+    "Comparison": "compare",
     "HostTensor": "tensors",
     "ParityError": "errors",
     "PrecisionDebugger": "capture",
@@ -49,6 +52,7 @@ _HOME = {
     "TensorLeaf": "records",
     "ValueLeaf": "records",
     "capture": "capture",
+    "compare": "compare",
     "describe": "records",
     "from_torch": "storage._torch",
     "open_run": "storage",

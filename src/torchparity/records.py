@@ -203,6 +203,14 @@ class TensorProfile(msgspec.Struct, frozen=True, kw_only=True):
     places: dict[str, list[int]]
 
 
+class Table(msgspec.Struct):
+    """A comparison as a person reads it: a polars frame of text cells, and a colour for each row."""
+
+    frame: Any
+    colours: list[str | None]
+    title: str
+
+
 class RecordSize(msgspec.Struct, frozen=True):
     """A record and what it cost: bytes of its tensors, or seconds of its call."""
 

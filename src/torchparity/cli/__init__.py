@@ -88,6 +88,7 @@ def _parser(commands: dict[str, ModuleType]) -> argparse.ArgumentParser:
         formatter_class=RawDescriptionRichHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"torchparity {__version__}")
+    parser.add_argument("-f", "--framework", choices=["pytorch"], help="accepted as msprobe has it; there is one")
     added = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, module in commands.items():
         summary = (module.__doc__ or "").splitlines()[0].partition(": ")[2]

@@ -1,0 +1,140 @@
+"""torchparity compare: two runs in, the first wrong operator out.
+
+torchparity compare CANDIDATE BASELINE           prints where the runs part
+torchparity compare CANDIDATE BASELINE -o DIR    and writes the tables
+torchparity -f pytorch compare -i compare.json -o ./output -hl    as msprobe has it
+"""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torchparity.compare import Comparison, Options
+    from torchparity.compare._align import Alignment
+
+_FORMATS = ("csv", "xlsx", "json", "parquet")
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("candidate", nargs="?", type=Path, metavar="CANDIDATE", help="run under suspicion")
+    parser.add_argument("baseline", nargs="?", type=Path, metavar="BASELINE", help="run that is trusted")
+    parser.add_argument("-tp", "--target_path", type=Path, metavar="RUN", help="CANDIDATE, as msprobe spells it")
+    parser.add_argument("-gp", "--golden_path", type=Path, metavar="RUN", help="BASELINE, as msprobe spells it")
+    parser.add_argument(
+        "-i", "--input_path", type=Path, metavar="JSON", help="compare.json with npu_path and bench_path"
+    )
+    parser.add_argument(
+        "-o", "--output_path", type=Path, metavar="DIR", help="folder for the tables (with -i: ./output)"
+    )
+    parser.add_argument(
+        "-s", "--stack_mode", action="store_true", help="show call stacks where compare.json names them"
+    )
+    parser.add_argument("-c", "--compare_only", action="store_true", help="no advisor file")
+    parser.add_argument(
+        "-f", "-fm", "--fuzzy_match", action="store_true", help="pair calls that differ in their number"
+    )
+    parser.add_argument("-hl", "--highlight", action="store_true", help="colour suspicious rows of the xlsx")
+    parser.add_argument("-dm", "--data_mapping", type=Path, metavar="YAML", help="items that belong together")
+    parser.add_argument("-cm", "--cell_mapping", type=Path, metavar="YAML", help="modules that were renamed")
+    parser.add_argument("-da", "--diff_analyze", action="store_true", help="write the first differing node as json")
+    parser.add_argument("--align", choices=["order", "name"], help="pair calls in the order they ran, or by name alone")
+    parser.add_argument("--format", default=None, metavar="LIST", help=f"tables to write, of {','.join(_FORMATS)}")
+    parser.add_argument("--xlsx", action="store_true", help="the same as --format xlsx")
+    parser.add_argument(
+        "--fail-on",
+        choices=["divergence", "any", "never"],
+        default="never",
+        help="exit with 1 when the runs part, when any row differs, or never",
+    )
+
+
+def run(options: Namespace) -> int:
+    from torchparity.compare import compare_runs
+    from torchparity.compare._mapping import read_mapping
+    from torchparity.naming import printable
+
+    candidate, baseline, settings, folder = _asked(options)
+    if options.data_mapping:
+        settings.data_mapping = read_mapping(options.data_mapping)
+    if options.cell_mapping:
+        settings.cell_mapping = read_mapping(options.cell_mapping)
+    done = compare_runs(candidate, baseline, settings)
+    written = done.write(folder, _formats(options), advice=not options.compare_only) if folder is not None else []
+    if options.diff_analyze:
+        written += _analyse(done, folder)
+    for note in done.notes:
+        print(f"torchparity: {printable(note)}", file=sys.stderr)
+    print(printable(done.headline()))
+    print(_summary(done))
+    for path in written:
+        print(f"  {path}")
+    return _exit_code(done, options.fail_on)
+
+
+def _asked(options: Namespace) -> tuple[Path, Path, Options, Path | None]:
+    """Return the two runs, how to compare them and where to write, from any of the three spellings."""
+    from torchparity.compare import Options
+    from torchparity.config import load_compare_config
+    from torchparity.errors import ConfigError
+
+    if options.fuzzy_match and options.data_mapping:
+        raise ConfigError("-dm names pairs and -f looks for them; use one of the two.")
+    by: Alignment | None = "fuzzy" if options.fuzzy_match else options.align
+    if options.input_path is not None:
+        config = load_compare_config(options.input_path)
+        stacks = options.stack_mode if config.stack_path else None
+        settings = Options(by=by or "name", highlight=options.highlight, stacks=stacks)
+        return Path(config.npu_path), Path(config.bench_path), settings, options.output_path or Path("output")
+    candidate, baseline = options.candidate or options.target_path, options.baseline or options.golden_path
+    if candidate is None or baseline is None:
+        raise ConfigError("compare needs two runs: torchparity compare CANDIDATE BASELINE, or -i compare.json.")
+    return candidate, baseline, Options(by=by or "order", highlight=options.highlight), options.output_path
+
+
+def _formats(options: Namespace) -> list[str]:
+    from torchparity.errors import ConfigError, nearest
+
+    default = "xlsx" if options.xlsx or options.input_path is not None or options.highlight else "csv"
+    names = [name.strip() for name in (options.format or default).split(",") if name.strip()]
+    for name in names:
+        if name not in _FORMATS:
+            raise ConfigError(
+                f"format {name!r} does not exist.{nearest(name, _FORMATS)} There are: {', '.join(_FORMATS)}."
+            )
+    return names
+
+
+def _analyse(done: Comparison, folder: Path | None) -> list[Path]:
+    from torchparity.compare._analysis import write_analysis
+
+    return write_analysis(done, folder or Path("output"))
+
+
+def _summary(done: Comparison) -> str:
+    from torchparity.naming import counted
+
+    counts = done.counts()
+    words = {
+        "name": "paired by name",
+        "realigned": "re-aligned",
+        "renamed": "renamed",
+        "fuzzy": "paired fuzzily",
+        "candidate only": "in the candidate alone",
+        "baseline only": "in the baseline alone",
+    }
+    said = ", ".join(f"{counts[key]} {text}" for key, text in words.items() if counts[key])
+    modes = {"real": "values", "statistics": "statistics", "md5": "checksums"}
+    rows = sum(len(part.rows) for part in done.parts)
+    mode = " and ".join(sorted({modes[part.mode] for part in done.parts}))
+    return f"{counted(sum(counts.values()), 'record')}: {said}; {counted(rows, 'row')} compared by {mode}."
+
+
+def _exit_code(done: Comparison, fail_on: str) -> int:
+    if fail_on == "never":
+        return 0
+    found = done.first_divergence is not None
+    return int(found if fail_on == "divergence" else found or done.has_differences)

@@ -1,0 +1,78 @@
+"""What to do about a comparison: the headline a person reads, and the advisor's three lines."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from torchparity.compare._columns import Mode
+from torchparity.compare._divergence import Divergence
+from torchparity.compare._rows import Row
+
+_SUSPECT = {"real": "No", "statistics": "Warning", "md5": "Different"}
+_INPUT = (
+    "Trace where this input comes from: an operation that is not recorded or an in-place call may lie before it; "
+    "record more (risk_level ALL, level mix), then rule out memory that was overwritten."
+)
+_ADVICE = {
+    "forward input": _INPUT,
+    "forward output": "This operator's forward computation is wrong: run it alone against a higher precision, "
+    "try deterministic mode (seed_all(mode=True)), then another device.",
+    "backward input": "The gradient was wrong when it arrived: look at the loss and at the backward record before it.",
+    "backward output": "This operator's backward computation is wrong: run it alone against a higher precision.",
+    "first input": "The two runs started from different data or weights: check seeds, data order and checkpoint.",
+    "nan": "There is nan or inf where the baseline has numbers: find the first record that makes one.",
+}
+_NOTHING = "All data in comparison result meets the accuracy requirements."
+
+
+def headline(found: Divergence | None, parent: str | None, frame: str | None, mode: Mode = "real") -> str:
+    """Return the one sentence that names where the runs part."""
+    if found is None:
+        return "The runs agree: no record differs by more than rounding."
+    off = "another checksum" if mode == "md5" else f"off by {_amount(found.deviation)}"
+    place = f" in {parent}" if parent else ""
+    line = f" ({frame})" if frame else ""
+    if found.kind == "operator":
+        received = "equal" if found.input_deviation == 0 else f"within {_amount(found.input_deviation)}"
+        return f"First divergence: {found.record}{place}: inputs {received}, {found.item} {off}{line}."
+    words = {
+        "weights": "the weights differ already",
+        "data": "the data differ already",
+        "unpaired": f"its input differs after {found.unpaired}, which only one run has",
+        "gap": "its input differs although every recorded output before it agrees, so something between is not recorded",
+    }
+    return f"First difference: {found.record}{place}: {words[found.kind]}; {found.item} {off}{line}."
+
+
+def advisor_text(rows: Sequence[Row], mode: Mode) -> str:
+    """Return the three labelled lines of the seeds: the first suspect row in table order, its name, and advice."""
+    for line, row in enumerate(rows):
+        if row.verdict == _SUSPECT[mode] and row.candidate is not None:
+            advice = _ADVICE[_situation(row, is_first=row.record == rows[0].record)]
+            return f"Line: {line}\nSuspect Nodes: {row.name}\nExpert Advice: {advice}\n"
+    return f"Line: NA\nSuspect Nodes: NA\nExpert Advice: {_NOTHING}\n"
+
+
+def _situation(row: Row, *, is_first: bool) -> str:
+    if row.mismatched or _turned_nonfinite(row):
+        return "nan"
+    if row.direction == "forward":
+        if row.is_input:
+            return "first input" if is_first else "forward input"
+        return "forward output"
+    return "backward input" if row.role == "input" else "backward output"
+
+
+def _turned_nonfinite(row: Row) -> bool:
+    if row.candidate is None or row.baseline is None:
+        return False
+    pairs = zip(row.candidate.values()[:2], row.baseline.values()[:2], strict=True)
+    return any(
+        isinstance(left, float) and not math.isfinite(left) and isinstance(right, float) and math.isfinite(right)
+        for left, right in pairs
+    )
+
+
+def _amount(value: float) -> str:
+    return "nan, inf or another shape" if math.isinf(value) else f"{value:.3g} relative"

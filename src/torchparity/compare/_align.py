@@ -1,0 +1,174 @@
+"""Which record of one run belongs to which of the other.
+
+By name first. Where calls were added, left out, fused or renamed, the rest is aligned by
+what the calls look like: operator, enclosing module, shapes; in the order in which they ran.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
+from typing import Literal
+
+import msgspec
+
+from torchparity.naming import canonical_operator
+from torchparity.records import Record, TensorLeaf
+
+How = Literal["name", "realigned", "renamed", "fuzzy", "mapped", "unmatched"]
+Alignment = Literal["name", "order", "fuzzy"]
+_LONGEST = 20_000  # records between two anchors that are aligned exactly; what is longer is aligned by name
+_NUMBER = re.compile(r"\.\d+(?=\.(?:forward|backward)$)|(?<=\.forward)\.\d+|(?<=\.backward)\.\d+")
+
+
+class RecordPair(msgspec.Struct, gc=False):
+    """A record of either run or of both; `how` says why they are together."""
+
+    candidate: Record | None
+    baseline: Record | None
+    how: How
+
+
+class Parents(msgspec.Struct):
+    """Each record's enclosing module in both runs."""
+
+    candidate: Mapping[str, str | None] = {}
+    baseline: Mapping[str, str | None] = {}
+
+
+def align(
+    candidate: Mapping[str, Record],
+    baseline: Mapping[str, Record],
+    by: Alignment,
+    parents: Parents | None = None,
+) -> list[RecordPair]:
+    """Return every record of both runs once, the candidate's in their order and the baseline's that are left at the end."""
+    if by == "fuzzy":
+        partners = _fuzzy(candidate, baseline)
+    elif by == "order":
+        partners = _by_order(candidate, baseline, parents or Parents())
+    else:
+        partners = {name: name for name in candidate if name in baseline}
+    pairs = [
+        RecordPair(record, baseline[partners[name]], _how(name, partners[name], by))
+        if name in partners
+        else RecordPair(record, None, "unmatched")
+        for name, record in candidate.items()
+    ]
+    taken = set(partners.values())
+    return pairs + [RecordPair(None, record, "unmatched") for name, record in baseline.items() if name not in taken]
+
+
+def without_number(name: str) -> str:
+    return _NUMBER.sub("", name)
+
+
+def _how(name: str, partner: str, by: Alignment) -> How:
+    if name == partner:
+        return "name"
+    if by == "fuzzy":
+        return "fuzzy"
+    return "realigned" if without_number(name) == without_number(partner) else "renamed"
+
+
+def _fuzzy(candidate: Mapping[str, Record], baseline: Mapping[str, Record]) -> dict[str, str]:
+    """Read both runs in step; pair the newest call of one with the oldest that fits on the other, and drop what is passed.
+
+    Calls fit that differ in their number alone and have tensors of the same shapes.
+    """
+    left, right = [(name, _form(record)) for name, record in candidate.items()], list(baseline.items())
+    partners: dict[str, str] = {}
+    mine: list[tuple[str, object]] = []
+    others: list[tuple[str, object]] = []
+    for index in range(max(len(left), len(right))):
+        mine += left[index : index + 1]
+        others += [(name, _form(record)) for name, record in right[index : index + 1]]
+        found = _newest_fits(mine, others) if index < len(left) else None
+        if found is None and index < len(right):
+            turned = _newest_fits(others, mine)
+            found = turned and (turned[1], turned[0])
+        if found is not None:
+            partners[mine[found[0]][0]] = others[found[1]][0]
+            del mine[: found[0] + 1], others[: found[1] + 1]
+    return partners
+
+
+def _newest_fits(entries: Sequence[tuple[str, object]], others: Sequence[tuple[str, object]]) -> tuple[int, int] | None:
+    wanted = entries[-1][1]
+    return next(((len(entries) - 1, place) for place, (_, form) in enumerate(others) if form == wanted), None)
+
+
+def _form(record: Record) -> object:
+    name = record.name if record.name.startswith("Module.") else without_number(record.name)
+    return name, _shapes(record)
+
+
+def _shapes(record: Record) -> tuple[tuple[int, ...], ...]:
+    return tuple(item.leaf.shape for item in record.items() if isinstance(item.leaf, TensorLeaf))
+
+
+def _by_order(candidate: Mapping[str, Record], baseline: Mapping[str, Record], parents: Parents) -> dict[str, str]:
+    """Align forward API calls in the order in which they ran; modules and gradients follow by name."""
+    left = [name for name, record in candidate.items() if _is_call(record)]
+    right = [name for name, record in baseline.items() if _is_call(record)]
+    mine = [_look(candidate[name], parents.candidate.get(name)) for name in left]
+    theirs = [_look(baseline[name], parents.baseline.get(name)) for name in right]
+    partners = {left[i]: right[j] for i, j in _matching(mine, theirs)}
+    taken = set(partners.values())
+    partners |= {name: name for name in left if name not in partners and name in baseline and name not in taken}
+    partners |= _gradients(partners, candidate, baseline)
+    taken = set(partners.values())
+    others = (name for name in candidate if name not in partners and name in baseline and name not in taken)
+    return partners | {name: name for name in others if not _has_moved(name, candidate, baseline, partners)}
+
+
+def _has_moved(
+    name: str, candidate: Mapping[str, Record], baseline: Mapping[str, Record], partners: Mapping[str, str]
+) -> bool:
+    """Tell whether a backward's forward call belongs to another call than the one of the same name."""
+    if name.startswith("Module."):
+        return False
+    forward = name.replace(".backward", ".forward")
+    return forward != name and forward in candidate and forward in baseline and partners.get(forward) != forward
+
+
+def _gradients(
+    partners: Mapping[str, str], candidate: Mapping[str, Record], baseline: Mapping[str, Record]
+) -> dict[str, str]:
+    found = {}
+    for name, partner in partners.items():
+        mine, other = name.replace(".forward", ".backward"), partner.replace(".forward", ".backward")
+        if mine != name and mine in candidate and other in baseline:
+            found[mine] = other
+    return found
+
+
+def _is_call(record: Record) -> bool:
+    """Tell whether a record is a forward call of an API; recomputed ones are no part of the order."""
+    return record.direction == "forward" and not record.name.startswith("Module.") and not record.is_recompute
+
+
+def _look(record: Record, parent: str | None) -> tuple[str, str, tuple[tuple[int, ...], ...]]:
+    operator = canonical_operator(without_number(record.name).removesuffix(".forward"))
+    operator = operator.partition(".")[2] or operator  # Tensor.add and Torch.add are one operator
+    return operator, without_number(parent or ""), _shapes(record)
+
+
+def _matching(left: Sequence[object], right: Sequence[object]) -> Iterator[tuple[int, int]]:
+    """Yield the places of a longest common order, found between what both begin and end with."""
+    first = 0
+    while first < min(len(left), len(right)) and left[first] == right[first]:
+        yield first, first
+        first += 1
+    last = 0
+    while last < min(len(left), len(right)) - first and left[-1 - last] == right[-1 - last]:
+        last += 1
+    middle_left, middle_right = left[first : len(left) - last], right[first : len(right) - last]
+    if len(middle_left) <= _LONGEST and len(middle_right) <= _LONGEST:
+        matcher = SequenceMatcher(None, middle_left, middle_right, autojunk=False)
+        for block in matcher.get_matching_blocks():
+            for offset in range(block.size):
+                yield first + block.a + offset, first + block.b + offset
+    for back in range(last, 0, -1):
+        yield len(left) - back, len(right) - back

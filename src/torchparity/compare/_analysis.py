@@ -1,0 +1,101 @@
+"""`-da`: each rank's records as json, and the first node that differs, found across ranks."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from torchparity.compare._comparison import Comparison
+from torchparity.compare._divergence import deviation
+from torchparity.compare._metrics import checksums, fill_statistics
+from torchparity.compare._parts import PartComparison
+from torchparity.compare._rows import Row, Side
+from torchparity.compare._verdicts import differs
+from torchparity.errors import RunWriteError
+
+_VALUES = ("max", "min", "mean", "l2norm")
+
+
+def write_analysis(done: Comparison, folder: Path) -> list[Path]:
+    """Write compare_result_rank{r}.json for each rank and diff_analyze.json where a node differs."""
+    written, nodes = [], {}
+    for part in done.parts:
+        path = folder / f"compare_result_rank{part.rank}_{done.timestamp}.json"
+        written.append(_write(path, _records(part)))
+        if (found := _first_node(part)) is not None:
+            nodes[f"rank_{part.rank}"] = [found]
+    if nodes:
+        written.append(_write(folder / f"diff_analyze_{done.timestamp}.json", _earliest(nodes)))
+    return written
+
+
+def _earliest(nodes: dict[str, list[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
+    """Keep the ranks that differ before they communicate; without one, those that differ first."""
+    before = {rank: found for rank, found in nodes.items() if found[0]["before_communication"]}
+    kept = before or nodes
+    first = min(found[0]["order"] for found in kept.values())
+    return {rank: found for rank, found in kept.items() if before or found[0]["order"] == first}
+
+
+def _records(part: PartComparison) -> dict[str, Any]:
+    columns, rows = part.frame.columns, part.frame.rows()
+    found: dict[str, Any] = {}
+    for row, cells in zip(part.rows, rows, strict=True):
+        entry = found.setdefault(row.record, {"is_same": True, "op_items": []})
+        entry["is_same"] = entry["is_same"] and not differs(row)
+        entry["op_items"].append({**dict(zip(columns, cells, strict=True)), "state": row.role})
+    return found
+
+
+def _first_node(part: PartComparison) -> dict[str, Any] | None:
+    communicated = False
+    for order, (record, group) in enumerate(groupby(part.rows, key=lambda row: row.record)):
+        rows = list(group)
+        if any(differs(row) for row in rows):
+            return _node(part, record, rows, order, communicated=communicated)
+        communicated = communicated or record.startswith("Distributed.")
+    return None
+
+
+def _node(part: PartComparison, record: str, rows: list[Row], order: int, *, communicated: bool) -> dict[str, Any]:
+    received = any(differs(row) for row in rows if row.is_input)
+    return {
+        "op_name": record,
+        "data_info": {
+            "input": {row.name: _values(row, part) for row in rows if row.is_input},
+            "output": {row.name: _values(row, part) for row in rows if not row.is_input},
+        },
+        "stack_info": list(part.stack_of(record)),
+        "finding": "differs already in its inputs/parameters" if received else "inputs equal, output differs",
+        "module": part.candidate.construct.get(record),
+        "order": order,
+        "before_communication": not communicated,
+    }
+
+
+def _values(row: Row, part: PartComparison) -> dict[str, Any]:
+    if part.mode == "md5":
+        left, right = checksums(row)
+        return {"NPU MD5": left, "BENCH MD5": right}
+    if not row.relative:
+        fill_statistics(row)
+    found: dict[str, Any] = {}
+    for side, prefix in ((row.candidate, "NPU"), (row.baseline, "Bench")):
+        found |= {f"{prefix} {name}": str(value) for name, value in zip(_VALUES, _of(side), strict=True)}
+    return found | {"deviation": str(deviation(row, part.mode))}
+
+
+def _of(side: Side | None) -> tuple[Any, ...]:
+    return side.values() if side is not None else ("N/A",) * len(_VALUES)
+
+
+def _write(path: Path, content: Any) -> Path:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(msgspec.json.format(msgspec.json.encode(content), indent=1))
+    except OSError as error:
+        raise RunWriteError(path, (error.strerror or str(error)).lower()) from None
+    return path

@@ -1,0 +1,153 @@
+"""Comparing two runs: every step and rank that both have."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from torchparity import plugins
+from torchparity.compare._advice import advisor_text, headline
+from torchparity.compare._divergence import Divergence, find_divergence
+from torchparity.compare._parts import Options, PartComparison
+from torchparity.compare._verdicts import differs
+from torchparity.errors import RunNotFoundError, RunWriteError
+from torchparity.records import Table
+from torchparity.storage import RunPart, RunReader, open_run
+
+Progress = Callable[[str], None]
+
+
+class Comparison:
+    """What comparing two runs gave.
+
+    `parts` has one comparison for each step and rank that both runs have; `notes` are
+    sentences about what could not be compared.
+    """
+
+    def __init__(self, candidate: Path, baseline: Path, parts: Sequence[PartComparison], notes: Sequence[str]) -> None:
+        self.candidate, self.baseline = candidate, baseline
+        self.parts, self.notes = list(parts), list(notes)
+        self._found = [find_divergence(part.rows, part.mode) for part in self.parts]
+        self.timestamp = time.strftime("%Y%m%d%H%M%S")
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """The table of the first part; `parts` has the others."""
+        return self.parts[0].frame
+
+    @property
+    def first_divergence(self) -> Divergence | None:
+        """Where the runs part, in the earliest step."""
+        return next((found for found in self._found if found is not None), None)
+
+    @property
+    def has_differences(self) -> bool:
+        """Whether any row has a verdict against it."""
+        return any(differs(row) for part in self.parts for row in part.rows)
+
+    def headline(self) -> str:
+        """Return one sentence: where the runs part, with module, line of code and numbers."""
+        for part, found in zip(self.parts, self._found, strict=True):
+            if found is not None:
+                parent = part.candidate.construct.get(found.record)
+                frames = [frame for frame in part.stack_of(found.record) if "site-packages" not in frame]
+                where = f"step {part.step}, rank {part.rank}: " if len(self.parts) > 1 else ""
+                return where + headline(found, parent, _place(frames[0]) if frames else None, part.mode)
+        return headline(None, None, None)
+
+    def counts(self) -> Counter[str]:
+        """Return how many records were paired how, over all parts."""
+        return sum((part.counts() for part in self.parts), Counter())
+
+    def write(self, folder: Path, formats: Sequence[str] = ("csv",), *, advice: bool = True) -> list[Path]:
+        """Write a table for each part and format, and the advisor's file; return what was written."""
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RunWriteError(folder, (error.strerror or str(error)).lower()) from None
+        written: list[Path] = []
+        for part in self.parts:
+            stem = self._name("compare_result", part)
+            table = Table(frame=part.frame, colours=part.colours, title=stem)
+            for name in formats:
+                plugin: Any = plugins.load("report", name)
+                done = plugin.write(table, folder / f"{stem}{plugin.suffix}")
+                written += done.files
+                self.notes += done.notes
+            if advice:
+                written.append(
+                    _write(folder / f"{self._name('advisor', part)}.txt", advisor_text(part.rows, part.mode))
+                )
+        return written
+
+    def to_csv(self, folder: str | Path) -> list[Path]:
+        return self.write(Path(folder), ["csv"], advice=False)
+
+    def to_xlsx(self, folder: str | Path) -> list[Path]:
+        return self.write(Path(folder), ["xlsx"], advice=False)
+
+    def to_json(self, folder: str | Path) -> list[Path]:
+        return self.write(Path(folder), ["json"], advice=False)
+
+    def _name(self, what: str, part: PartComparison) -> str:
+        ranks, steps = {entry.rank for entry in self.parts}, {entry.step for entry in self.parts}
+        step = f"_step{part.step}" if len(steps) > 1 else ""
+        rank = f"_rank{part.rank}" if len(ranks) > 1 else ""
+        is_point = what == "compare_result" and all(row.direction == "debug" for row in part.rows)
+        return f"{'debug_' if is_point else ''}{what}{step}{rank}_{self.timestamp}"
+
+
+def compare_runs(
+    candidate: str | Path, baseline: str | Path, options: Options, progress: Progress | None = None
+) -> Comparison:
+    """Compare every step and rank that both runs have; what only one has is a note."""
+    left, right = open_run(candidate), open_run(baseline)
+    pairs, notes = _paired(left, right)
+    parts = []
+    for mine, other in pairs:
+        if progress is not None:
+            progress(f"step {mine.step}, rank {mine.rank}")
+        part = PartComparison(mine, other, options)
+        notes += [f"step {mine.step}, rank {mine.rank}: {note}" for note in part.notes]
+        notes += [f"candidate: {problem}" for problem in mine.problems]
+        notes += [f"baseline: {problem}" for problem in other.problems]
+        parts.append(part)
+    return Comparison(Path(candidate), Path(baseline), parts, notes)
+
+
+def _paired(left: RunReader, right: RunReader) -> tuple[list[tuple[RunPart, RunPart]], list[str]]:
+    if len(left.parts) == len(right.parts) == 1:
+        return [(left.parts[0], right.parts[0])], []
+    mine = {(part.step, part.rank): part for part in left.parts}
+    others = {(part.step, part.rank): part for part in right.parts}
+    both = sorted(mine.keys() & others.keys())
+    notes = [
+        f"step {step}, rank {rank} is in the {side} alone and was not compared."
+        for side, alone in (("candidate", mine.keys() - others.keys()), ("baseline", others.keys() - mine.keys()))
+        for step, rank in sorted(alone)
+    ]
+    if not both:
+        raise RunNotFoundError(
+            f"{left.path} and {right.path} have no step and rank in common: "
+            f"the candidate has steps {left.steps} and ranks {left.ranks}, the baseline {right.steps} and {right.ranks}."
+        )
+    return [(mine[key], others[key]) for key in both], notes
+
+
+def _place(frame: str) -> str:
+    """Return `train.py, line 12` from a frame as stack.json has it."""
+    file, _, rest = frame.removeprefix("File ").partition(", line ")
+    return f"{Path(file).name}, line {rest.partition(',')[0]}"
+
+
+def _write(path: Path, content: str) -> Path:
+    try:
+        path.write_text(content, encoding="utf-8")
+    except OSError as error:
+        raise RunWriteError(path, (error.strerror or str(error)).lower()) from None
+    return path

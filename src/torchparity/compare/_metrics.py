@@ -1,0 +1,155 @@
+"""What two items are compared by: the values themselves, their statistics, or their checksums."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+from zlib import crc32
+
+from torchparity.compare._rows import Row, Side
+from torchparity.errors import ParityError
+from torchparity.kernels._pairs import PairMetrics, compare_pair
+from torchparity.records import TensorLeaf, ValueLeaf
+from torchparity.storage import RunPart
+
+UNSUPPORTED, UNMATCHED, ABSENT = "unsupported", "shape unmatched", "N/A"
+_SIX = 6
+_DIGITS = 12
+
+
+class ValueComparer:
+    """Compares tensors by their values; a pair of stored tensors that many rows show is read once."""
+
+    def __init__(self, candidate: RunPart, baseline: RunPart) -> None:
+        self._candidate, self._baseline = candidate, baseline
+        self._known: dict[Any, PairMetrics] = {}
+
+    def fill(self, row: Row) -> None:
+        """Set the six metrics of a row, or a word and a message."""
+        left, right = row.candidate, row.baseline
+        row.metrics = (UNSUPPORTED,) * _SIX
+        if left is None or right is None:
+            self._say_unmatched(row)
+            return
+        if not _has_data(left):
+            row.messages.append("NPU does not have data file.")
+            return
+        if not _has_data(right):
+            row.messages.append("Bench does not have data file.")
+            return
+        self._compare(row, left, right)
+
+    def _say_unmatched(self, row: Row) -> None:
+        side = row.candidate or row.baseline
+        if side is not None and _has_data(side):
+            row.messages.append("Bench api/module unmatched.")
+            return
+        row.messages += ["No bench data matched.", "NPU does not have data file."]
+
+    def _compare(self, row: Row, left: Side, right: Side) -> None:
+        mine, other = left.leaf, right.leaf
+        if not isinstance(mine, TensorLeaf) or not isinstance(other, TensorLeaf):
+            return
+        if mine.shape != other.shape:
+            row.metrics = (UNMATCHED,) * _SIX
+            row.messages.append("Shape of NPU and bench Tensor do not match. Skipped.")
+            return
+        if not mine.numel:
+            row.messages.append("This is empty data, can not compare.")
+            return
+        try:
+            metrics = self._metrics(mine, other)
+        except ParityError as error:
+            files = [mine.data_name, other.data_name]
+            row.messages.append(f"Dump file: {files} not found or read failed. ({error})")
+            return
+        _fill_from(row, metrics, mine)
+        if mine.dtype != other.dtype:
+            row.messages.append("Dtype of NPU and bench Tensor do not match.")
+
+    def _metrics(self, mine: TensorLeaf, other: TensorLeaf) -> PairMetrics:
+        places = (mine.stored_in or mine.data_name, other.stored_in or other.data_name, mine.dtype, other.dtype)
+        known = self._known.get(places)
+        if known is None:
+            left, right = self._candidate.tensor(mine), self._baseline.tensor(other)
+            known = self._known[places] = compare_pair(left, right)
+        return known
+
+
+def _has_data(side: Side) -> bool:
+    return isinstance(side.leaf, TensorLeaf) and side.leaf.data_name is not None
+
+
+def _fill_from(row: Row, metrics: PairMetrics, leaf: TensorLeaf) -> None:
+    row.mismatched = metrics.mismatched
+    if metrics.mismatched:
+        row.metrics = (ABSENT,) * _SIX
+        row.messages.append("The Position of inf or nan in NPU and bench Tensor do not match.")
+        return
+    cosine: Any = math.nan if metrics.cosine is None else round(metrics.cosine, _DIGITS)
+    if metrics.cosine is None:
+        side = "npu" if metrics.candidate_is_zero else "Bench"
+        row.messages.append(f"Cannot compare by Cosine Similarity, All the data is Zero in {side} dump data.")
+    rest = (metrics.euclidean, *(round(error, _DIGITS) for error in (metrics.max_abs, metrics.max_relative)))
+    shares = tuple(round(share, _DIGITS) for share in (metrics.within_1e3, metrics.within_5e3))
+    row.metrics = (cosine, *rest, *shares)
+    if not leaf.shape:
+        row.metrics = (UNSUPPORTED, UNSUPPORTED, *rest[1:], UNSUPPORTED, UNSUPPORTED)
+        row.messages.append(
+            "This is type of 0-d tensor, can not calculate 'Cosine', 'EucDist', "
+            "'One Thousandth Err Ratio' and 'Five Thousandths Err Ratio'."
+        )
+    elif leaf.shape == (1,):
+        row.metrics = (UNSUPPORTED, *row.metrics[1:])
+        row.messages.append("This is a 1-d tensor of length 1.")
+
+
+def fill_statistics(row: Row) -> None:
+    """Set differences and relative errors of max, min, mean and norm."""
+    if row.candidate is None or row.baseline is None:
+        row.differences = row.relative = (ABSENT,) * 4
+        row.messages.append("No bench data matched.")
+        return
+    pairs = list(zip(row.candidate.values(), row.baseline.values(), strict=True))
+    row.differences = tuple(_difference(left, right) for left, right in pairs)
+    row.relative = tuple(
+        _relative(difference, right) for difference, (_, right) in zip(row.differences, pairs, strict=True)
+    )
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _difference(left: Any, right: Any) -> Any:
+    return left - right if is_number(left) and is_number(right) else ABSENT
+
+
+def _relative(difference: Any, right: Any) -> Any:
+    """Return |difference / right|; infinite where a number stands against 0."""
+    if not is_number(difference):
+        return ABSENT
+    if right == 0:
+        return ABSENT if difference == 0 else math.inf
+    return abs(difference / right)
+
+
+def checksums(row: Row) -> tuple[str, str]:
+    """Return the checksums of both sides; a scalar has that of its text."""
+    return _checksum(row.candidate), _checksum(row.baseline)
+
+
+def _checksum(side: Side | None) -> str:
+    if side is None or side.leaf is None:
+        return ABSENT
+    if isinstance(side.leaf, TensorLeaf):
+        return side.leaf.checksum or ABSENT
+    value = side.leaf.value if isinstance(side.leaf, ValueLeaf) else side.values()[0]
+    return f"{crc32(str(value).encode()):08x}"
+
+
+def worst(values: Sequence[Any]) -> float | None:
+    """Return the largest number among cells; nan counts as infinite, words do not count."""
+    numbers = [math.inf if math.isnan(value) else value for value in values if is_number(value)]
+    return max(numbers, default=None)

@@ -1,0 +1,168 @@
+"""Comparing one step of one rank on both sides."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+
+import polars as pl
+
+from torchparity.compare._align import Alignment, Parents, RecordPair, align
+from torchparity.compare._cells import frame_of
+from torchparity.compare._columns import Mode
+from torchparity.compare._highlight import highlight
+from torchparity.compare._mapping import mapped_rows, renamed_modules
+from torchparity.compare._metrics import ValueComparer, fill_statistics
+from torchparity.compare._rows import Row, rows_of
+from torchparity.compare._verdicts import accuracy, checksum_result, requires_grad_agrees, statistics_result
+from torchparity.records import Record, TensorLeaf
+from torchparity.storage import RunPart
+
+_PLAIN: Mapping[str, str] = {}
+
+
+class Options:
+    """How two parts are compared."""
+
+    def __init__(
+        self,
+        *,
+        by: Alignment = "order",
+        highlight: bool = False,
+        stacks: bool | None = None,
+        data_mapping: Mapping[str, str] = _PLAIN,
+        cell_mapping: Mapping[str, str] = _PLAIN,
+    ) -> None:
+        self.by, self.highlight, self.stacks = by, highlight, stacks
+        self.data_mapping, self.cell_mapping = data_mapping, cell_mapping
+
+
+class PartComparison:
+    """The rows of one pair of parts, judged."""
+
+    def __init__(self, candidate: RunPart, baseline: RunPart, options: Options) -> None:
+        self.candidate, self.baseline, self._options = candidate, baseline, options
+        self.mode, self.notes = mode_of(candidate, baseline)
+        self.pairs = self._align()
+        self.rows = self._rows()
+
+    @property
+    def rank(self) -> int:
+        return self.candidate.rank
+
+    @property
+    def step(self) -> int:
+        return self.candidate.step
+
+    @cached_property
+    def frame(self) -> pl.DataFrame:
+        """The table, with the columns of its mode."""
+        wanted = self._options.stacks
+        with_stacks = bool(self.candidate.stacks) if wanted is None else wanted
+        return frame_of(self.rows, self.mode, self._stacks.__getitem__ if with_stacks else None)
+
+    @property
+    def colours(self) -> list[str | None]:
+        return [row.colour for row in self.rows]
+
+    def counts(self) -> Counter[str]:
+        """Return how many records were paired how; those of one side alone apart."""
+        found: Counter[str] = Counter()
+        for pair in self.pairs:
+            alone = "candidate only" if pair.baseline is None else "baseline only"
+            found[alone if pair.how == "unmatched" else pair.how] += 1
+        return found
+
+    def stack_of(self, record: str) -> Sequence[str]:
+        return self._stacks[record]
+
+    @cached_property
+    def _stacks(self) -> _Stacks:
+        return _Stacks(self.candidate)
+
+    def _align(self) -> list[RecordPair]:
+        baseline = renamed_modules(self.baseline.records, self._options.cell_mapping)
+        parents = Parents(self.candidate.construct, self.baseline.construct)
+        return align(self.candidate.records, baseline, self._options.by, parents)
+
+    def _rows(self) -> list[Row]:
+        values = ValueComparer(self.candidate, self.baseline)
+        grouped = [rows_of(pair.candidate, pair.baseline, is_fuzzy=pair.how == "fuzzy") for pair in self.pairs]
+        if self._options.data_mapping:
+            grouped = mapped_rows(grouped, self._options.data_mapping, self.baseline.records)
+        for rows in grouped:
+            for row in rows:
+                self._judge(row, values)
+            if self._options.highlight and self.mode != "md5":
+                highlight(rows, self.mode)
+        return [row for rows in grouped for row in rows]
+
+    def _judge(self, row: Row, values: ValueComparer) -> None:
+        row.messages = []
+        if self.mode == "real":
+            values.fill(row)
+            row.verdict = accuracy(row)
+        elif self.mode == "statistics":
+            fill_statistics(row)
+            row.verdict = statistics_result(row)
+        else:
+            row.verdict = checksum_result(row)
+        if not requires_grad_agrees(row):
+            row.messages.append("Requires_grad inconsistent.")
+        if row.is_fuzzy and row.candidate and row.baseline and row.candidate.name != row.baseline.name:
+            row.messages.append("Fuzzy matching data, the comparison accuracy may be affected.")
+
+
+class _Stacks(dict[str, Sequence[str]]):
+    """Call stacks by record; a record without one has an empty stack."""
+
+    def __init__(self, part: RunPart) -> None:
+        super().__init__({name: group.frames for group in part.stacks for name in group.records})
+
+    def __missing__(self, record: str) -> Sequence[str]:
+        return ()
+
+
+def mode_of(candidate: RunPart, baseline: RunPart) -> tuple[Mode, list[str]]:
+    """Return what both runs can be compared by, and a sentence where that is less than one of them holds."""
+    held = [_held(part.records.values()) for part in (candidate, baseline)]
+    for mode in ("real", "md5", "statistics"):
+        if all(mode in kinds for kinds in held):
+            richer = [
+                name for name, kinds in zip(("candidate", "baseline"), held, strict=True) if _first(kinds) != mode
+            ]
+            return mode, [_weaker(mode, richer)] if len(richer) == 1 else []
+    return "statistics", []
+
+
+def _first(kinds: set[str]) -> str:
+    return next((mode for mode in ("real", "md5", "statistics") if mode in kinds), "statistics")
+
+
+def _weaker(mode: str, richer: Sequence[str]) -> str:
+    words = {"md5": "checksums", "statistics": "statistics", "real": "values"}
+    return f"the {richer[0]} holds more than the other run; both are compared by their {words[mode]}."
+
+
+def _held(records: object) -> set[str]:
+    found: set[str] = set()
+    for record in records if not isinstance(records, dict) else ():  # type: ignore[attr-defined]
+        found |= _kinds(record)
+        if len(found) == 3:
+            break
+    return found
+
+
+def _kinds(record: Record) -> set[str]:
+    found: set[str] = set()
+    for item in record.items():
+        leaf = item.leaf
+        if isinstance(leaf, TensorLeaf):
+            if leaf.data_name is not None:
+                found.add("real")
+            if leaf.checksum is not None:
+                found.add("md5")
+            if leaf.statistics is not None:
+                found.add("statistics")
+    return found

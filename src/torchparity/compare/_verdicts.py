@@ -1,0 +1,72 @@
+"""Decisions about one row, as the seeds make them; each says only what the row's own numbers say."""
+
+from __future__ import annotations
+
+import math
+
+from torchparity.compare._metrics import ABSENT, UNMATCHED, checksums, is_number
+from torchparity.compare._rows import Row
+
+_COSINE, _LOW_COSINE = 0.99, 0.9
+_SMALL_ERROR, _LARGE_ERROR = 0.001, 1.0
+_RELATIVE_OF_ONE = 0.01  # of a tensor with one element, which has no cosine
+_WARNING = 0.5
+_MISSING_FILE = "does not have data file."
+
+
+def accuracy(row: Row) -> str:
+    """Return whether real data agree: Yes, No, None where nothing can be said, Unmatched for other shapes."""
+    cosine, _, max_abs, max_relative, *_ = row.metrics
+    if cosine == UNMATCHED:
+        return "Unmatched"
+    if ABSENT in (cosine, max_abs):
+        return "No"
+    if not is_number(max_abs):
+        return "None"
+    if max_abs > _LARGE_ERROR or math.isnan(max_abs):
+        return "No"
+    if not is_number(cosine):
+        return "No" if max_abs > _SMALL_ERROR and max_relative > _RELATIVE_OF_ONE else "Yes"
+    if math.isnan(cosine):  # one side is all zero
+        return "No" if max_abs > 0 else "Yes"
+    return "No" if cosine < _LOW_COSINE or (cosine < _COSINE and max_abs > _SMALL_ERROR) else "Yes"
+
+
+def statistics_result(row: Row) -> str:
+    """Return Warning where a printed relative error is above a half, or a statistic is nan on one side alone."""
+    if not row.is_matched:
+        return ABSENT
+    if any(is_number(error) and error > _WARNING for error in row.relative) or _is_nan_on_one_side(row):
+        row.messages.append("Need double check api accuracy.")
+        return "Warning"
+    return ""
+
+
+def checksum_result(row: Row) -> str:
+    if not row.is_matched:
+        return ABSENT
+    left, right = checksums(row)
+    return "Pass" if left == right else "Different"
+
+
+def requires_grad_agrees(row: Row) -> bool:
+    left, right = (
+        getattr(side.leaf, "requires_grad", None) if side else None for side in (row.candidate, row.baseline)
+    )
+    return left == right
+
+
+def differs(row: Row) -> bool:
+    """Tell whether a row's verdict says that its two sides disagree."""
+    return row.verdict in ("No", "Unmatched", "Warning", "Different")
+
+
+def _is_nan_on_one_side(row: Row) -> bool:
+    if row.candidate is None or row.baseline is None:
+        return False
+    pairs = zip(row.candidate.values(), row.baseline.values(), strict=True)
+    return any(_is_nan(left) != _is_nan(right) for left, right in pairs if is_number(left) and is_number(right))
+
+
+def _is_nan(value: float) -> bool:
+    return isinstance(value, float) and math.isnan(value)
