@@ -21,7 +21,7 @@ ALLOWED = {
     "kernels": {"records", "tensors"},
     "storage": {"", "config", "errors", "naming", "plugins", "records", "tensors"},
     "capture": {"config", "errors", "kernels", "naming", "records", "storage", "tensors"},
-    "report": {"naming", "records"},
+    "report": {"errors", "naming", "records"},
     "cli": {"", "errors", "kernels", "naming", "records", "report", "storage", "config"},
     "__main__": {"cli"},
     "__init__": {"capture", "errors", "records", "storage", "tensors"},

@@ -241,6 +241,21 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
     parts: list[PartSummary]
 
 
+class Table(msgspec.Struct, frozen=True, kw_only=True):
+    """A table in its final form, for a writer to write; every format holds the same cells.
+
+    `frame` is a polars.DataFrame of text, numbers, booleans and None. A column that holds both
+    numbers and words ("N/A", "unsupported") is a column of text; `numeric` names those in which a
+    cell that reads as a number is one. In any other text column "12345678" stays text: it may
+    be a checksum. `colours` has None, "red" or "yellow" for each row, or is empty.
+    """
+
+    frame: Any
+    title: str
+    numeric: frozenset[str] = frozenset()
+    colours: list[str | None] = msgspec.field(default_factory=list)
+
+
 def number_to_json(value: Any) -> Any:
     """Return a number as strict JSON can hold it: nan and the infinities become words."""
     if isinstance(value, float) and not math.isfinite(value):
