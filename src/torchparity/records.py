@@ -203,14 +203,6 @@ class TensorProfile(msgspec.Struct, frozen=True, kw_only=True):
     places: dict[str, list[int]]
 
 
-class Table(msgspec.Struct):
-    """A comparison as a person reads it: a polars frame of text cells, and a colour for each row."""
-
-    frame: Any
-    colours: list[str | None]
-    title: str
-
-
 class RecordSize(msgspec.Struct, frozen=True):
     """A record and what it cost: bytes of its tensors, or seconds of its call."""
 
@@ -247,6 +239,21 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
     steps: list[int]
     ranks: list[int]
     parts: list[PartSummary]
+
+
+class Table(msgspec.Struct, frozen=True, kw_only=True):
+    """A table in its final form, for a writer to write; every format holds the same cells.
+
+    `frame` is a polars.DataFrame of text, numbers, booleans and None. A column that holds both
+    numbers and words ("N/A", "unsupported") is a column of text; `numeric` names those in which a
+    cell that reads as a number is one. In any other text column "12345678" stays text: it may
+    be a checksum. `colours` has None, "red" or "yellow" for each row, or is empty.
+    """
+
+    frame: Any
+    title: str
+    numeric: frozenset[str] = frozenset()
+    colours: list[str | None] = msgspec.field(default_factory=list)
 
 
 def number_to_json(value: Any) -> Any:

@@ -40,7 +40,7 @@ def headline(found: Divergence | None, parent: str | None, frame: str | None, mo
         "weights": "the weights differ already",
         "data": "the data differ already",
         "unpaired": f"its input differs after {found.unpaired}, which only one run has",
-        "gap": "its input differs although every recorded output before it agrees, so something between is not recorded",
+        "gap": "its input differs although all recorded before it agrees, so something between is not recorded",
     }
     return f"First difference: {found.record}{place}: {words[found.kind]}; {found.item} {off}{line}."
 

@@ -43,7 +43,7 @@ def align(
     by: Alignment,
     parents: Parents | None = None,
 ) -> list[RecordPair]:
-    """Return every record of both runs once, the candidate's in their order and the baseline's that are left at the end."""
+    """Return every record of both runs once: the candidate's in their order, then those of the baseline alone."""
     if by == "fuzzy":
         partners = _fuzzy(candidate, baseline)
     elif by == "order":
@@ -73,9 +73,9 @@ def _how(name: str, partner: str, by: Alignment) -> How:
 
 
 def _fuzzy(candidate: Mapping[str, Record], baseline: Mapping[str, Record]) -> dict[str, str]:
-    """Read both runs in step; pair the newest call of one with the oldest that fits on the other, and drop what is passed.
+    """Read both runs in step and pair the newest call of one with the oldest that fits on the other.
 
-    Calls fit that differ in their number alone and have tensors of the same shapes.
+    What is passed on the way is dropped. Calls fit that differ in their number alone and have tensors of the same shapes.
     """
     left, right = [(name, _form(record)) for name, record in candidate.items()], list(baseline.items())
     partners: dict[str, str] = {}

@@ -26,6 +26,7 @@ METRICS = (
 DIFFERENCES = ("Max diff", "Min diff", "Mean diff", "L2norm diff")
 RELATIVE = ("MaxRelativeErr", "MinRelativeErr", "MeanRelativeErr", "NormRelativeErr")
 _VALUES = tuple(f"{side} {value}" for side in ("NPU", "Bench") for value in ("max", "min", "mean", "l2norm"))
+NUMERIC = frozenset((*METRICS, *DIFFERENCES, *_VALUES))  # words stand among the numbers
 STACK = "NPU_Stack_Info"
 _BY_MODE: dict[str, tuple[str, ...]] = {
     "real": (*_COMMON, *METRICS, *_VALUES, "Requires_grad Consistent", "Accuracy Reached or Not", "Err_message"),

@@ -12,6 +12,7 @@ import polars as pl
 
 from torchparity import plugins
 from torchparity.compare._advice import advisor_text, headline
+from torchparity.compare._columns import NUMERIC
 from torchparity.compare._divergence import Divergence, find_divergence
 from torchparity.compare._parts import Options, PartComparison
 from torchparity.compare._verdicts import differs
@@ -73,7 +74,8 @@ class Comparison:
         written: list[Path] = []
         for part in self.parts:
             stem = self._name("compare_result", part)
-            table = Table(frame=part.frame, colours=part.colours, title=stem)
+            colours = part.colours if any(part.colours) else []
+            table = Table(frame=part.frame, title=stem, numeric=NUMERIC, colours=colours)
             for name in formats:
                 plugin: Any = plugins.load("report", name)
                 done = plugin.write(table, folder / f"{stem}{plugin.suffix}")
@@ -133,8 +135,8 @@ def _paired(left: RunReader, right: RunReader) -> tuple[list[tuple[RunPart, RunP
     ]
     if not both:
         raise RunNotFoundError(
-            f"{left.path} and {right.path} have no step and rank in common: "
-            f"the candidate has steps {left.steps} and ranks {left.ranks}, the baseline {right.steps} and {right.ranks}."
+            f"{left.path} and {right.path} have no step and rank in common: the candidate has steps {left.steps} "
+            f"and ranks {left.ranks}, the baseline steps {right.steps} and ranks {right.ranks}."
         )
     return [(mine[key], others[key]) for key in both], notes
 
