@@ -40,6 +40,28 @@ class Statistics(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     zero_count: int | None = None
 
 
+class PairMetrics(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """How far a candidate tensor is from its baseline, element by element and in float64.
+
+    A nan on both sides, or the same infinity, is equal: such an element counts as a zero
+    that is right. Any other element with a nan or an infinity is one of `mismatched`, and all
+    else is over the rest. `cosine` is None where exactly one side is nothing but zeros, 1
+    where both are; `within_1e3` and `within_5e3` are shares of the elements. Nothing at all is equal.
+    """
+
+    count: int
+    cosine: float | None
+    euclidean: float
+    max_abs: float
+    max_relative: float
+    within_1e3: float
+    within_5e3: float
+    mismatched: int
+    candidate_is_zero: bool
+    baseline_is_zero: bool
+    has_nonfinite: bool
+
+
 class Location(msgspec.Struct, frozen=True, gc=False):
     """Where the bytes of a tensor are: a shard, the key inside it, and their CRC-32."""
 

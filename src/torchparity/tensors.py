@@ -6,6 +6,7 @@ packed fp4) is kept as raw bytes under its own name, so nothing is lost on the w
 
 from __future__ import annotations
 
+import mmap
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,6 +90,24 @@ class HostTensor:
             shown = self.numbers()  # NumPy prints bfloat16 and fp8 unaligned, pairs of halves as tuples
         with np.printoptions(precision=6, threshold=200, edgeitems=3, linewidth=78):
             return np.array2string(shown)
+
+
+def release_pages(array: npt.NDArray[Any]) -> None:
+    """Let go of the memory behind a part of a mapped file, which would count as this process's until it is unmapped.
+
+    The bytes are read from the file again when next touched. Memory of any other origin is left alone.
+    """
+    base: Any = array
+    while isinstance(base, np.ndarray):
+        base = base.base
+    mapped = base.obj if isinstance(base, memoryview) else base
+    if not array.nbytes or not isinstance(mapped, mmap.mmap) or not hasattr(mmap, "MADV_DONTNEED"):
+        return
+    if not memoryview(mapped).readonly:  # what was written to a private mapping would be lost
+        return
+    start = array.ctypes.data - np.frombuffer(mapped, np.uint8).ctypes.data
+    first = start // mmap.PAGESIZE * mmap.PAGESIZE
+    mapped.madvise(mmap.MADV_DONTNEED, first, start + array.nbytes - first)
 
 
 _PRINTABLE = frozenset(name for name, kind in DTYPES.items() if kind.isbuiltin == 1 and kind.kind != "V")

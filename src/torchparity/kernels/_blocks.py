@@ -47,7 +47,7 @@ def _vector_extreme(name: str) -> Any:
     return extreme
 
 
-_larger, _smaller = _vector_extreme("llvm.maxnum"), _vector_extreme("llvm.minnum")
+larger, smaller = _vector_extreme("llvm.maxnum"), _vector_extreme("llvm.minnum")
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -82,8 +82,8 @@ def add_floats(numbers: Any, start: int, stop: int, row: Row) -> None:
             total += value
             squares += value * value
             zeros += numbers.dtype.type(value == 0)
-            largest = _larger(largest, value)
-            smallest = _smaller(smallest, value)
+            largest = larger(largest, value)
+            smallest = smaller(smallest, value)
         extreme = max(abs(largest), abs(smallest))
         if not np.isfinite(squares) or 0 < extreme < _TINY:
             _careful(numbers, first, last, row)
@@ -109,8 +109,8 @@ def add_floats_exactly(numbers: Any, start: int, stop: int, row: Row) -> None:
             total += exact
             squares += exact * exact
             zeros += np.float64(value == 0)
-            largest = _larger(largest, value)
-            smallest = _smaller(smallest, value)
+            largest = larger(largest, value)
+            smallest = smaller(smallest, value)
         if not np.isfinite(squares):
             _careful(numbers, first, last, row)
             continue
