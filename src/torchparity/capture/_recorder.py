@@ -35,6 +35,7 @@ class Call(msgspec.Struct):
     spent_before: float = 0.0
     parent: str | None = None
     mutated: torch.Tensor | None = None
+    frame: Any = None  # where the call is; still running when the call ends
 
 
 @dataclass
@@ -109,8 +110,7 @@ class Recorder:
         if api.writes or "out" in kwargs:
             self.meter.flush()  # else its inputs are the same after it, and measured together with its outputs
         call.draft.is_recompute, call.draft.in_backward = recomputed, in_backward and not recomputed
-        if self.stacks is not None:
-            self.stacks.note(name, frame)
+        call.frame = frame
         return call
 
     def open(self, draft: Draft, args: Sequence[Any], kwargs: dict[str, Any], parent: str | None) -> Call:
@@ -138,7 +138,7 @@ class Recorder:
         if self.selection.takes(draft.name, "forward", "output"):
             draft.output = self.observer_of(draft.name).nest(outputs, keep=keep)
         self.meter.flush()
-        self.add(draft, call.parent)
+        self._add_call(call)
         self._watch(call, outputs)
 
     def failed(self, call: Call, error: BaseException) -> None:
@@ -148,11 +148,16 @@ class Recorder:
         call.draft.seconds = self._seconds(call)
         call.draft.error = f"{type(error).__name__}: {str(error)[:500]}"
         self.meter.flush()
-        self.add(call.draft, call.parent)
+        self._add_call(call)
 
     def _seconds(self, call: Call) -> float:
         """Return what a call took without what recording the calls inside it took."""
         return max(0.0, time.perf_counter() - call.began - (self.boundary.spent - call.spent_before))
+
+    def _add_call(self, call: Call) -> None:
+        if self.stacks is not None and call.frame is not None:
+            self.stacks.note(call.draft.name, call.frame)
+        self.add(call.draft, call.parent)
 
     def add(self, draft: Draft, parent: str | None) -> None:
         with self._lock:

@@ -57,6 +57,8 @@ class ApiWatcher(TorchFunctionMode):
         return output
 
     def _finish(self, api: Api, call: Call, args: Sequence[Any], kwargs: dict[str, Any], output: Any) -> None:
+        if not (_holds_tensor(args) or _holds_tensor(output) or _holds_tensor(kwargs)):
+            return  # torch.device("cpu"), torch.set_grad_enabled(False): nothing to compare
         meter = self._recorder.meter
         if api.writes_buffers:
             for value in (*args, *kwargs.values()):
@@ -77,3 +79,11 @@ class ApiWatcher(TorchFunctionMode):
             return func(*args, **kwargs)
         finally:
             torch.autograd._engine_run_backward = run  # type: ignore[attr-defined]
+
+
+def _holds_tensor(value: Any) -> bool:
+    if isinstance(value, torch.Tensor):
+        return True
+    if isinstance(value, (list, tuple)):
+        return any(map(_holds_tensor, value))
+    return isinstance(value, dict) and any(map(_holds_tensor, value.values()))

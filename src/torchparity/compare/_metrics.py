@@ -9,8 +9,8 @@ from zlib import crc32
 
 from torchparity.compare._rows import Row, Side
 from torchparity.errors import ParityError
-from torchparity.kernels._pairs import PairMetrics, compare_pair
-from torchparity.records import TensorLeaf, ValueLeaf
+from torchparity.kernels._pairs import compare_pair
+from torchparity.records import PairMetrics, TensorLeaf, ValueLeaf
 from torchparity.storage import RunPart
 
 UNSUPPORTED, UNMATCHED, ABSENT = "unsupported", "shape unmatched", "N/A"
