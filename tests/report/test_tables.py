@@ -213,6 +213,18 @@ def test_more_rows_than_a_sheet_holds_go_on_in_the_next_and_it_says_so(tmp_path,
     assert written.notes == ["10 rows are more than an Excel sheet holds; they are in Sheet1 to Sheet3."]
 
 
+def test_a_sheet_of_many_bytes_is_written_too(tmp_path, monkeypatch):
+    monkeypatch.setattr(xlsx, "_ZIP64_FROM", 10_000)
+    monkeypatch.setattr(xlsx, "_ROWS_AT_ONCE", 10)
+    texts = [f"row {number}" for number in range(500)]
+
+    written = write("xlsx", table_of({"a": texts, "b": ["x" * 40_000] + ["x"] * 499}), tmp_path)
+
+    assert [row[0] for row in read_sheet(openpyxl.load_workbook(tmp_path / "table.xlsx").active)] == ["a", *texts]
+    assert len(written.notes) == 1
+    assert written.notes[0].startswith("1 cell is longer")
+
+
 def test_a_table_that_fills_a_sheet_exactly_has_one(tmp_path, monkeypatch):
     monkeypatch.setattr(xlsx, "MOST_ROWS", 4)
 
