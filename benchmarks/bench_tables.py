@@ -25,7 +25,7 @@ BUDGET = {"few_xlsx": 0.5, "ratio": 3.0, "many_csv_parquet": 10.0, "many_xlsx": 
 
 
 def table(rows: int) -> Table:
-    """Return a table like that of two runs' statistics: names, numbers, numbers with words between, a stack a record."""
+    """Return a table like that of two runs' statistics: names, numbers, numbers among words, a stack a record."""
     rng = np.random.default_rng(0)
     index = pl.int_range(rows, eager=True)
     name = pl.select(pl.format("Functional.scaled_dot_product_attention.{}.forward.input.{}", index // 7, index % 7))

@@ -53,6 +53,11 @@ def read_csv(path: Path) -> list[list[str]]:
         return list(csv.reader(file))
 
 
+def sheet_xml(path: Path) -> bytes:
+    with zipfile.ZipFile(path) as archive:
+        return archive.read("xl/worksheets/sheet1.xml")
+
+
 def read_sheet(sheet) -> list[list[object]]:
     return [[unescaped(cell) for cell in row] for row in sheet.iter_rows(values_only=True)]
 
@@ -160,6 +165,7 @@ def test_xlsx_is_ready_to_be_read(tmp_path):
     assert widths["A"] < 100
     assert 8 < widths["B"] < 20
     assert book.properties.title == "compare_result"
+    assert b'<dimension ref="A1:B3"/>' in sheet_xml(tmp_path / "table.xlsx")
 
 
 def fills(path: Path, sheet: str = "Sheet1") -> list[list[str | None]]:
@@ -277,7 +283,8 @@ def test_hostile_text_is_text(tmp_path, numeric):
 
     sheet = openpyxl.load_workbook(tmp_path / "table.xlsx").active
     assert [row[0] for row in read_sheet(sheet)] == ["a", *HOSTILE]
-    content = zipfile.ZipFile(tmp_path / "table.xlsx").read("xl/worksheets/sheet1.xml")
+    content = sheet_xml(tmp_path / "table.xlsx")
+    assert b'<t xml:space="preserve"> blanks </t>' in content  # without it Excel drops the blanks
     assert b"<f>" not in content
     assert b"<hyperlink" not in content
     assert b"<v>" not in content.partition(b"</row>")[2]
