@@ -153,19 +153,19 @@ def test_xlsx_holds_every_cell_and_real_numbers(tmp_path):
 
 
 def test_xlsx_is_ready_to_be_read(tmp_path):
-    write("xlsx", table_of({"Name": ["short", "x" * 500], "Cosine": [1.0, 0.5]}), tmp_path)
+    write("xlsx", table_of({"Name": ["short", "x" * 500, "y", "z"], "Cosine": [1.0, 0.5, 0.25, 0]}), tmp_path)
 
     book = openpyxl.load_workbook(tmp_path / "table.xlsx")
     sheet = book["Sheet1"]
     widths = {letter: sheet.column_dimensions[letter].width for letter in "AB"}
-    assert (sheet.freeze_panes, sheet.auto_filter.ref, sheet.dimensions) == ("A2", "A1:B3", "A1:B3")
+    assert (sheet.freeze_panes, sheet.auto_filter.ref, sheet.dimensions) == ("A2", "A1:B5", "A1:B5")
     assert sheet["A1"].font.bold
     assert not sheet["A2"].font.bold
     assert widths["A"] > 50
     assert widths["A"] < 100
     assert 8 < widths["B"] < 20
     assert book.properties.title == "compare_result"
-    assert b'<dimension ref="A1:B3"/>' in sheet_xml(tmp_path / "table.xlsx")
+    assert b'<dimension ref="A1:B5"/>' in sheet_xml(tmp_path / "table.xlsx")
 
 
 def fills(path: Path, sheet: str = "Sheet1") -> list[list[str | None]]:
