@@ -1,7 +1,8 @@
 """Write comparison tables: 3,730 and 1,000,000 rows of 33 columns, in every format.
 
-Budget, fixed beforehand: 3,730 rows as xlsx in 0.5 s and 3x faster than xlsxwriter called for each
-cell; 1,000,000 rows as csv and parquet in 10 s together, as xlsx in 60 s. Laps alternate.
+Budget, fixed beforehand: 3,730 rows as xlsx in 0.5 s; 1,000,000 rows as csv and parquet in 10 s
+together. 3x xlsxwriter called for each cell and 60 s for 1,000,000 rows as xlsx were set after the
+first timings: they guard against getting slower. Laps alternate.
 """
 
 from __future__ import annotations
