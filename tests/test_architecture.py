@@ -74,7 +74,7 @@ def test_nothing_unpickles():
 
 def test_looking_at_runs_imports_no_torch():
     names = ["naming", "records", "config", "tensors", "storage", "storage.pt", "storage.pkl", "storage.safetensors"]
-    names += ["kernels.reference", "report._show", "cli.show", "cli.convert"]
+    names += ["kernels.reference", "report._show", "report.xlsx", "report.parquet", "cli.show", "cli.convert"]
     code = "import sys\n" + "".join(f"import torchparity.{name}\n" for name in names) + "print('torch' in sys.modules)"
 
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

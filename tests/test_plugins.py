@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import polars as pl
 import pytest
 
 from torchparity import plugins
 from torchparity.errors import UnknownPluginError
+from torchparity.records import Table
 
 
 def test_storage_has_three_tensor_formats():
@@ -28,6 +30,22 @@ def test_a_kernel_keeps_the_contract(name):
 
     assert callable(plugin.statistics)
     assert callable(plugin.checksum)
+
+
+def test_report_has_four_table_formats():
+    assert plugins.names("report") == ["csv", "json", "parquet", "xlsx"]
+
+
+@pytest.mark.parametrize("name", plugins.names("report"))
+def test_a_table_format_keeps_the_contract(name, tmp_path):
+    plugin = plugins.load("report", name)
+    path = tmp_path / f"table{plugin.suffix}"
+
+    written = plugin.write(Table(frame=pl.DataFrame({"a": [1]}), title="table"), path)
+
+    assert plugin.suffix == f".{name}"
+    assert (written.files, written.notes) == ([path], [])
+    assert path.stat().st_size > 0
 
 
 def test_an_unknown_plugin_is_answered_with_the_nearest():

@@ -53,6 +53,11 @@ def read_csv(path: Path) -> list[list[str]]:
         return list(csv.reader(file))
 
 
+def sheet_xml(path: Path) -> bytes:
+    with zipfile.ZipFile(path) as archive:
+        return archive.read("xl/worksheets/sheet1.xml")
+
+
 def read_sheet(sheet) -> list[list[object]]:
     return [[unescaped(cell) for cell in row] for row in sheet.iter_rows(values_only=True)]
 
@@ -148,18 +153,19 @@ def test_xlsx_holds_every_cell_and_real_numbers(tmp_path):
 
 
 def test_xlsx_is_ready_to_be_read(tmp_path):
-    write("xlsx", table_of({"Name": ["short", "x" * 500], "Cosine": [1.0, 0.5]}), tmp_path)
+    write("xlsx", table_of({"Name": ["short", "x" * 500, "y", "z"], "Cosine": [1.0, 0.5, 0.25, 0]}), tmp_path)
 
     book = openpyxl.load_workbook(tmp_path / "table.xlsx")
     sheet = book["Sheet1"]
     widths = {letter: sheet.column_dimensions[letter].width for letter in "AB"}
-    assert (sheet.freeze_panes, sheet.auto_filter.ref, sheet.dimensions) == ("A2", "A1:B3", "A1:B3")
+    assert (sheet.freeze_panes, sheet.auto_filter.ref, sheet.dimensions) == ("A2", "A1:B5", "A1:B5")
     assert sheet["A1"].font.bold
     assert not sheet["A2"].font.bold
     assert widths["A"] > 50
     assert widths["A"] < 100
     assert 8 < widths["B"] < 20
     assert book.properties.title == "compare_result"
+    assert b'<dimension ref="A1:B5"/>' in sheet_xml(tmp_path / "table.xlsx")
 
 
 def fills(path: Path, sheet: str = "Sheet1") -> list[list[str | None]]:
@@ -211,6 +217,18 @@ def test_more_rows_than_a_sheet_holds_go_on_in_the_next_and_it_says_so(tmp_path,
     red = [[place for place, row in enumerate(fills(written.files[0], name)) if any(row)] for name in book.sheetnames]
     assert red == [[4], [2], [2]]
     assert written.notes == ["10 rows are more than an Excel sheet holds; they are in Sheet1 to Sheet3."]
+
+
+def test_a_sheet_of_many_bytes_is_written_too(tmp_path, monkeypatch):
+    monkeypatch.setattr(xlsx, "_ZIP64_FROM", 10_000)
+    monkeypatch.setattr(xlsx, "_ROWS_AT_ONCE", 10)
+    texts = [f"row {number}" for number in range(500)]
+
+    written = write("xlsx", table_of({"a": texts, "b": ["x" * 40_000] + ["x"] * 499}), tmp_path)
+
+    assert [row[0] for row in read_sheet(openpyxl.load_workbook(tmp_path / "table.xlsx").active)] == ["a", *texts]
+    assert len(written.notes) == 1
+    assert written.notes[0].startswith("1 cell is longer")
 
 
 def test_a_table_that_fills_a_sheet_exactly_has_one(tmp_path, monkeypatch):
@@ -265,7 +283,8 @@ def test_hostile_text_is_text(tmp_path, numeric):
 
     sheet = openpyxl.load_workbook(tmp_path / "table.xlsx").active
     assert [row[0] for row in read_sheet(sheet)] == ["a", *HOSTILE]
-    content = zipfile.ZipFile(tmp_path / "table.xlsx").read("xl/worksheets/sheet1.xml")
+    content = sheet_xml(tmp_path / "table.xlsx")
+    assert b'<t xml:space="preserve"> blanks </t>' in content  # without it Excel drops the blanks
     assert b"<f>" not in content
     assert b"<hyperlink" not in content
     assert b"<v>" not in content.partition(b"</row>")[2]

@@ -19,14 +19,14 @@ from torchparity.report._cells import as_text, plain_frame
 from torchparity.report._files import whole_file
 from torchparity.report._formats import TableFormat, Written
 from torchparity.report._rows import MOST_CHARACTERS, RowMaker
-from torchparity.report._workbook import SheetShell, make_shell
+from torchparity.report._workbook import SheetShell, Shell, make_shell
 
 MOST_ROWS = 1_048_575  # of data in a sheet of Excel, the header apart
 _ROWS_AT_ONCE = 10_000
 _ROWS_MEASURED = 300
 _NARROWEST, _WIDEST = 8, 60
-_ZIP64_FROM = 1 << 31  # where zipfile refuses to go on if it was not told before
-_MARKUP = 60  # bytes of XML around a cell
+_ZIP64_FROM = (1 << 31) - (1 << 20)  # bytes of a sheet; room is left for what follows the rows
+_Place = tuple[int, int, int]  # sheet, column, row
 
 
 class XlsxTables:
@@ -39,27 +39,36 @@ class XlsxTables:
         frame = plain_frame(table)
         sheets = list(frame.iter_slices(MOST_ROWS)) or [frame]
         shell = make_shell(table.title, frame.columns, _widths(frame), [sheet.height for sheet in sheets])
-        makers = [RowMaker(frame.schema, table.numeric, shell.styles) for _ in sheets]
-        with whole_file(path) as temporary, _archive(temporary) as book:
-            for name, content in shell.others.items():
-                book.writestr(name, content)
-            for number, (sheet, maker) in enumerate(zip(sheets, makers, strict=True)):
-                colours = table.colours[number * MOST_ROWS :]
-                _write_sheet(book, shell.sheets[number], sheet, _ahead(_rows(sheet, colours, maker)))
-        return Written([path], [*_about_sheets(frame.height, len(sheets)), *_about_cut(makers, frame.columns)])
+        with whole_file(path) as temporary:
+            try:
+                cut = _write_book(temporary, shell, sheets, table, zip64=False)
+            except zipfile.LargeZipFile:
+                # It has to be known beforehand, and Excel offers to repair files that have it without need.
+                cut = _write_book(temporary, shell, sheets, table, zip64=True)
+        return Written([path], [*_about_sheets(frame.height, len(sheets)), *_about_cut(cut, frame.columns)])
 
 
-def _archive(path: Path) -> zipfile.ZipFile:
-    return zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1)
+def _write_book(path: Path, shell: Shell, sheets: list[pl.DataFrame], table: Table, *, zip64: bool) -> list[_Place]:
+    """Write the workbook; return the cells that had to be cut."""
+    cut: list[_Place] = []
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as book:
+        for name, content in shell.others.items():
+            book.writestr(name, content)
+        for number, sheet in enumerate(sheets):
+            maker = RowMaker(sheet.schema, table.numeric, shell.styles)
+            rows = _ahead(_rows(sheet, table.colours[number * MOST_ROWS :], maker))
+            _write_sheet(book, shell.sheets[number], rows, zip64)
+            cut += [(number + 1, column, row) for column, row in maker.cut]
+    return cut
 
 
-def _write_sheet(book: zipfile.ZipFile, shell: SheetShell, sheet: pl.DataFrame, rows: Iterator[bytes]) -> None:
-    # Asked for only where it is needed: Excel offers to repair files that have it.
-    large = sheet.estimated_size() + sheet.height * sheet.width * _MARKUP > _ZIP64_FROM
-    with book.open(shell.file, "w", force_zip64=large) as file:
-        file.write(shell.before)
+def _write_sheet(book: zipfile.ZipFile, shell: SheetShell, rows: Iterator[bytes], zip64: bool) -> None:
+    with book.open(shell.file, "w", force_zip64=zip64) as file:
+        written = file.write(shell.before)
         for part in rows:
-            file.write(part)
+            if not zip64 and written + len(part) > _ZIP64_FROM:
+                raise zipfile.LargeZipFile
+            written += file.write(part)
         file.write(shell.after)
 
 
@@ -93,8 +102,7 @@ def _about_sheets(rows: int, sheets: int) -> list[str]:
     return [f"{rows:,} rows are more than an Excel sheet holds; they are in Sheet1 to Sheet{sheets}."]
 
 
-def _about_cut(makers: list[RowMaker], columns: list[str]) -> list[str]:
-    cut = [(number, *where) for number, maker in enumerate(makers, 1) for where in maker.cut]
+def _about_cut(cut: list[_Place], columns: list[str]) -> list[str]:
     if not cut:
         return []
     sheet, column, row = cut[0]
