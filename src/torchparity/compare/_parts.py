@@ -91,6 +91,8 @@ class PartComparison:
         grouped = [rows_of(pair.candidate, pair.baseline, is_fuzzy=pair.how == "fuzzy") for pair in self.pairs]
         if self._options.data_mapping:
             grouped = mapped_rows(grouped, self._options.data_mapping, self.baseline.records)
+        if self.mode == "real":
+            values.read_ahead(row for rows in grouped for row in rows)
         for rows in grouped:
             for row in rows:
                 self._judge(row, values)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import pickletools
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +67,7 @@ def read_pickle(content: bytes, path: Path) -> PickledTensor:
     if len(content) > _LONGEST_PICKLE:
         raise UnsafeFileError(path, f"its pickle has {len(content)} bytes, far more than one tensor needs")
     try:
-        result = _Machine().run(content)
+        result = _run(content)
     except _Refused as refusal:
         raise UnsafeFileError(path, f"its pickle {refusal}, which a tensor does not need; nothing was run") from None
     except (ValueError, IndexError, KeyError, TypeError, UnicodeDecodeError, OverflowError) as error:
@@ -74,6 +75,12 @@ def read_pickle(content: bytes, path: Path) -> PickledTensor:
     if not isinstance(result, PickledTensor):
         raise DamagedFileError(path, f"it holds {_kind(result)}, not one tensor")
     return result
+
+
+@lru_cache(maxsize=1024)
+def _run(content: bytes) -> Any:
+    """Run a pickle; tensors of one dtype and shape have the same, to the last byte."""
+    return _Machine().run(content)
 
 
 def _kind(value: Any) -> str:
