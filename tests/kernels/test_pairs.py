@@ -140,6 +140,13 @@ def test_both_ends_of_float64(scales):
     assert_as_defined(HostTensor.from_numpy(left), HostTensor.from_numpy(right))
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.complex128])
+def test_a_tiny_difference_beside_huge_numbers(dtype):
+    candidate, baseline = np.array([1e130, 2e-160], dtype), np.array([1e130, 1e-160], dtype)
+
+    assert_as_defined(HostTensor.from_numpy(candidate), HostTensor.from_numpy(baseline))
+
+
 @pytest.mark.parametrize("left", sorted(DTYPES))
 @pytest.mark.parametrize("right", ["torch.float32", "torch.bfloat16", "torch.int64", "torch.complex64"])
 @pytest.mark.parametrize("parts", [1, 3])
