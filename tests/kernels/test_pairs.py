@@ -126,7 +126,7 @@ def test_floats_with_zeros_nans_and_infinities(dtype, data):
 @settings(max_examples=200, deadline=None)
 @pytest.mark.parametrize("dtype", ["torch.float64", "torch.complex128"])
 def test_numbers_whose_squares_leave_float64(dtype, values):
-    left, right = values.view(DTYPES[dtype])
+    left, right = (values / 4).view(DTYPES[dtype])  # where a modulus leaves float64, its last bit decides
 
     assert_as_defined(HostTensor(dtype, left), HostTensor(dtype, right))
 
@@ -140,11 +140,25 @@ def test_both_ends_of_float64(scales):
     assert_as_defined(HostTensor.from_numpy(left), HostTensor.from_numpy(right))
 
 
+def test_a_difference_beyond_float64_is_infinite():
+    candidate, baseline = np.array([1.7e308, 1.0]), np.array([-1.7e308, 2.0])
+
+    assert_as_defined(HostTensor.from_numpy(candidate), HostTensor.from_numpy(baseline))
+    assert compare_pair(HostTensor.from_numpy(candidate), HostTensor.from_numpy(baseline)).mismatched == 0
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.complex128])
+def test_a_tiny_difference_beside_huge_numbers(dtype):
+    candidate, baseline = np.array([1e130, 2e-160], dtype), np.array([1e130, 1e-160], dtype)
+
+    assert_as_defined(HostTensor.from_numpy(candidate), HostTensor.from_numpy(baseline))
+
+
 @pytest.mark.parametrize("left", sorted(DTYPES))
 @pytest.mark.parametrize("right", ["torch.float32", "torch.bfloat16", "torch.int64", "torch.complex64"])
 @pytest.mark.parametrize("parts", [1, 3])
 def test_two_dtypes(left, right, parts):
-    numbers = 3 * BLOCK + 6
+    numbers = 3 * BLOCK + 8  # thirds of it are odd
     shape = (numbers // 2,) if left == "torch.float4_e2m1fn_x2" else (numbers,)
     one, other = random_tensor(left, shape, 0), normal(numbers, right, seed=1)
 

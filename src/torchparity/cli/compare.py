@@ -7,6 +7,7 @@ torchparity -f pytorch compare -i compare.json -o ./output -hl    as msprobe has
 
 from __future__ import annotations
 
+import gc
 import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
@@ -57,6 +58,7 @@ def run(options: Namespace) -> int:
     from torchparity.compare._mapping import read_mapping
     from torchparity.naming import printable
 
+    gc.disable()  # a million rows are no garbage, and this process ends with the command
     candidate, baseline, settings, folder = _asked(options)
     if options.data_mapping:
         settings.data_mapping = read_mapping(options.data_mapping)

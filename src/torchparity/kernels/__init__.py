@@ -10,4 +10,6 @@ Plugin folder: each `x.py` holds a `PLUGIN` with
 A recording measures many tensors with few launches: an arena (contract in `_arena.py`) for
 each device, `HostArena` for the CPU, `_cuda.CudaArena` in Triton, `_portable.PortableArena`
 with torch's own operators for every other device and dtype.
+
+`_pairs.compare_pair` reads two tensors once and returns how far they are apart.
 """
