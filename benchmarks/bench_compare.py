@@ -36,7 +36,8 @@ if {scale}:
         model.blocks[3].norm1.weight.mul_({scale})
 step()
 config = pathlib.Path({config!r})
-config.write_text(json.dumps({{"task": {task!r}, "dump_path": {out!r}, "rank": [], "step": [], "level": "mix", {task!r}: {{}}}}))
+asked = {{"task": {task!r}, "dump_path": {out!r}, "rank": [], "step": [], "level": "mix", {task!r}: {{}}}}
+config.write_text(json.dumps(asked))
 debugger = PrecisionDebugger(str(config))
 debugger.start(model); step(); debugger.stop(); debugger.step()
 """

@@ -241,10 +241,9 @@ def test_sparse_meta_and_quantized_tensors_are_named_and_not_measured(tmp_path):
 
 
 def test_calls_without_a_tensor_are_no_records(tmp_path):
-    with capture(tmp_path):
-        with torch.set_grad_enabled(False):
-            torch.device("cpu")
-            torch.full((2,), 3.0).exp()
+    with capture(tmp_path), torch.set_grad_enabled(False):
+        torch.device("cpu")
+        torch.full((2,), 3.0).exp()
 
     part = open_run(tmp_path).part()
     assert list(part.records) == ["Torch.full.0.forward", "Tensor.exp.0.forward"]

@@ -41,7 +41,8 @@ SENTENCES = [
     "maximum absolute error exceeds 1e+10",
     "The input/parameter's one thousandth err ratio exceeds 0.9, while the output's is below 0.6",
     "maximum relative error exceeds 0.5",
-    "maximum absolute error of both input/parameters and output exceed 1, with the output larger by an order of magnitude",
+    "maximum absolute error of both input/parameters and output exceed 1, "
+    "with the output larger by an order of magnitude",
     "The output's one thousandth err ratio decreases by more than 0.1 compared to the input/parameter's",
     "The output's cosine decreases by more than 0.1 compared to the input/parameter's",
     "The output's maximum relative error exceeds 0.1, while the input/parameter's is below 0.01",

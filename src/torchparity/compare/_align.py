@@ -46,7 +46,7 @@ def align(
     """Return every record of both runs once: the candidate's in their order, then those of the baseline alone."""
     if by == "fuzzy":
         partners = _fuzzy(candidate, baseline)
-    elif by == "order":
+    elif by == "order" and list(candidate) != list(baseline):
         partners = _by_order(candidate, baseline, parents or Parents())
     else:
         partners = {name: name for name in candidate if name in baseline}
@@ -75,7 +75,7 @@ def _how(name: str, partner: str, by: Alignment) -> How:
 def _fuzzy(candidate: Mapping[str, Record], baseline: Mapping[str, Record]) -> dict[str, str]:
     """Read both runs in step and pair the newest call of one with the oldest that fits on the other.
 
-    What is passed on the way is dropped. Calls fit that differ in their number alone and have tensors of the same shapes.
+    What is passed on the way is dropped. Calls fit that differ in their number alone, with tensors of the same shapes.
     """
     left, right = [(name, _form(record)) for name, record in candidate.items()], list(baseline.items())
     partners: dict[str, str] = {}

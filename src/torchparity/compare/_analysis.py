@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from torchparity.compare._comparison import Comparison
-from torchparity.compare._divergence import deviation
+from torchparity.compare._divergence import deviation, find_divergence, is_apart
 from torchparity.compare._metrics import checksums, fill_statistics
 from torchparity.compare._parts import PartComparison
 from torchparity.compare._rows import Row, Side
-from torchparity.compare._verdicts import differs
 from torchparity.errors import RunWriteError
 
 _VALUES = ("max", "min", "mean", "l2norm")
@@ -45,23 +43,24 @@ def _records(part: PartComparison) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for row, cells in zip(part.rows, rows, strict=True):
         entry = found.setdefault(row.record, {"is_same": True, "op_items": []})
-        entry["is_same"] = entry["is_same"] and not differs(row)
+        entry["is_same"] = entry["is_same"] and not is_apart(row, part.mode)
         entry["op_items"].append({**dict(zip(columns, cells, strict=True)), "state": row.role})
     return found
 
 
 def _first_node(part: PartComparison) -> dict[str, Any] | None:
-    communicated = False
-    for order, (record, group) in enumerate(groupby(part.rows, key=lambda row: row.record)):
-        rows = list(group)
-        if any(differs(row) for row in rows):
-            return _node(part, record, rows, order, communicated=communicated)
-        communicated = communicated or record.startswith("Distributed.")
-    return None
+    found = find_divergence(part.rows, part.mode)
+    if found is None:
+        return None
+    names = list(dict.fromkeys(row.record for row in part.rows))
+    order = names.index(found.record)
+    communicated = any(name.startswith("Distributed.") for name in names[:order])
+    rows = [row for row in part.rows if row.record == found.record]
+    return _node(part, found.record, rows, order, communicated=communicated)
 
 
 def _node(part: PartComparison, record: str, rows: list[Row], order: int, *, communicated: bool) -> dict[str, Any]:
-    received = any(differs(row) for row in rows if row.is_input)
+    received = any(is_apart(row, part.mode) for row in rows if row.is_input)
     return {
         "op_name": record,
         "data_info": {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import polars as pl
@@ -15,39 +16,59 @@ from torchparity.compare._verdicts import requires_grad_agrees
 from torchparity.records import TensorLeaf
 
 StackOf = Callable[[str], Sequence[str]]
+_NO_VALUES = (ABSENT,) * 4
 
 
 def frame_of(rows: Sequence[Row], mode: Mode, stack_of: StackOf | None) -> pl.DataFrame:
     """Return the table; every cell is text as the seeds write it, numbers in full."""
-    columns = columns_of(mode, stacks=stack_of is not None)
-    cells = [_cells(row, mode, stack_of) for row in rows]
-    return pl.DataFrame(cells, schema=dict.fromkeys(columns, pl.String), orient="row")
-
-
-def _cells(row: Row, mode: Mode, stack_of: StackOf | None) -> list[str]:
-    left, right = row.candidate, row.baseline
-    sides = (left, right)
-    cells = [side.name if side else ABSENT for side in sides]
+    sides = [[row.candidate for row in rows], [row.baseline for row in rows]]
+    columns = [_texts([side.name if side else ABSENT for side in entries]) for entries in sides]
     for describe in (_dtype, _shape, _requires_grad):
-        cells += [describe(side) for side in sides]
+        columns += [_texts([describe(side) for side in entries]) for entries in sides]
     if mode == "md5":
-        cells += checksums(row)
+        columns += map(_texts, zip(*map(checksums, rows), strict=True) if rows else ((), ()))
     else:
-        cells += map(text, row.metrics) if mode == "real" else _statistics_cells(row)
-        cells += [text(value) for side in sides for value in (side.values() if side else (ABSENT,) * 4)]
-    cells += [str(requires_grad_agrees(row)), row.verdict]
+        columns += _numbers_of(rows, mode)
+        values = [[side.values() if side else _NO_VALUES for side in entries] for entries in sides]
+        columns += [_numbers([entry[place] for entry in entries]) for entries in values for place in range(4)]
+    columns += [_texts([str(requires_grad_agrees(row)) for row in rows]), _texts([row.verdict for row in rows])]
     if mode != "md5":
-        cells.append("\n".join(filter(None, [" ".join(row.messages), *row.reasons])))
+        columns.append(_texts([_message(row) for row in rows]))
     if stack_of is not None:
-        frames = stack_of(row.record) if row.is_first and row.candidate is not None else ()
-        cells.append(str(list(frames)) if frames else ABSENT)
+        columns.append(_texts([_stack(row, stack_of) for row in rows]))
     if mode == "real":
-        cells.append(str([_file(side) for side in sides]))
-    return cells
+        files = zip(*([_file(side) for side in entries] for entries in sides), strict=True)
+        columns.append(_texts([str(list(pair)) for pair in files]))
+    return pl.DataFrame(dict(zip(columns_of(mode, stacks=stack_of is not None), columns, strict=True)))
 
 
-def _statistics_cells(row: Row) -> list[str]:
-    return [text(value) for value in row.differences] + [_percent(value) for value in row.relative]
+def _numbers_of(rows: Sequence[Row], mode: Mode) -> list[pl.Series]:
+    if mode == "real":
+        return [_numbers([row.metrics[place] for row in rows]) for place in range(6)]
+    differences = [_numbers([row.differences[place] for row in rows]) for place in range(4)]
+    return differences + [_texts([_percent(row.relative[place]) for row in rows]) for place in range(4)]
+
+
+def _texts(cells: Sequence[str]) -> pl.Series:
+    return pl.Series(cells, dtype=pl.String)
+
+
+def _numbers(cells: Sequence[Any]) -> pl.Series:
+    """Return a column of numbers as text; cell by cell only where words stand among them."""
+    if set(map(type, cells)) != {float}:
+        return _texts([text(cell) for cell in cells])
+    return pl.Series(cells, dtype=pl.Float64).cast(pl.String).str.strip_suffix(".0").replace("NaN", "nan")
+
+
+def _message(row: Row) -> str:
+    if not row.messages and not row.reasons:
+        return ""
+    return "\n".join(filter(None, [" ".join(row.messages), *row.reasons]))
+
+
+def _stack(row: Row, stack_of: StackOf) -> str:
+    frames = stack_of(row.record) if row.is_first and row.candidate is not None else ()
+    return str(list(frames)) if frames else ABSENT
 
 
 def text(value: Any) -> str:
@@ -77,7 +98,14 @@ def _dtype(side: Side | None) -> str:
 def _shape(side: Side | None) -> str:
     if side is None:
         return ABSENT
-    return str(list(side.leaf.shape)) if isinstance(side.leaf, TensorLeaf) else "None" if side.leaf is None else "[]"
+    if isinstance(side.leaf, TensorLeaf):
+        return _shape_text(side.leaf.shape)
+    return "None" if side.leaf is None else "[]"
+
+
+@lru_cache(maxsize=4096)
+def _shape_text(shape: tuple[int, ...]) -> str:
+    return str(list(shape))
 
 
 def _requires_grad(side: Side | None) -> str:

@@ -52,14 +52,14 @@ def find_divergence(rows: Sequence[Row], mode: Mode) -> Divergence | None:
         if not any(row.is_matched for row in group):
             unpaired = unpaired or group[0].record
             continue
-        received = [row for row in group if row.is_input and _differs(row, mode)]
+        received = [row for row in group if row.is_input and is_apart(row, mode)]
         if received:
             found = max(received, key=lambda row: deviation(row, mode) or 0)
             kind = _kind_of_input(found, made_before)
             if kind != "weights" and unpaired is not None:
                 kind = "unpaired"
             return _divergence(kind, found, group, mode, numbers, unpaired)
-        made = [row for row in group if not row.is_input and _differs(row, mode)]
+        made = [row for row in group if not row.is_input and is_apart(row, mode)]
         if made:
             found = max(made, key=lambda row: deviation(row, mode) or 0)
             return _divergence("operator", found, group, mode, numbers, None)
@@ -88,7 +88,8 @@ def deviation(row: Row, mode: Mode) -> float | None:
     return float(distance / norm) if is_number(norm) and norm and math.isfinite(norm) else float(max_abs)
 
 
-def _differs(row: Row, mode: Mode) -> bool:
+def is_apart(row: Row, mode: Mode) -> bool:
+    """Tell whether the two sides differ by more than rounding."""
     found = deviation(row, mode)
     return found is not None and found > _tolerance(row)
 

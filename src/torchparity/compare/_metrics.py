@@ -18,6 +18,7 @@ from torchparity.storage import RunPart
 UNSUPPORTED, UNMATCHED, ABSENT = "unsupported", "shape unmatched", "N/A"
 _SIX = 6
 _DIGITS = 12
+_ONLY_FLOATS = {float}
 _SHARED_FROM = 64 << 20  # bytes from which all cores work on one pair instead of one core on each
 
 
@@ -147,7 +148,13 @@ def fill_statistics(row: Row) -> None:
         row.differences = row.relative = (ABSENT,) * 4
         row.messages.append("No bench data matched.")
         return
-    pairs = list(zip(row.candidate.values(), row.baseline.values(), strict=True))
+    left, right = row.candidate.values(), row.baseline.values()
+    if set(map(type, left)) == set(map(type, right)) == _ONLY_FLOATS:  # nearly every row
+        row.differences = differences = (left[0] - right[0], left[1] - right[1], left[2] - right[2], left[3] - right[3])
+        if 0.0 not in right:
+            row.relative = tuple([abs(part / whole) for part, whole in zip(differences, right, strict=True)])
+            return
+    pairs = list(zip(left, right, strict=True))
     row.differences = tuple(_difference(left, right) for left, right in pairs)
     row.relative = tuple(
         _relative(difference, right) for difference, (_, right) in zip(row.differences, pairs, strict=True)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from itertools import islice
 
 import polars as pl
 
@@ -20,6 +21,7 @@ from torchparity.records import Record, TensorLeaf
 from torchparity.storage import RunPart
 
 _PLAIN: Mapping[str, str] = {}
+_LOOKED_AT = 2000
 
 
 class Options:
@@ -147,12 +149,11 @@ def _weaker(mode: str, richer: Sequence[str]) -> str:
     return f"the {richer[0]} holds more than the other run; both are compared by their {words[mode]}."
 
 
-def _held(records: object) -> set[str]:
+def _held(records: Iterable[Record]) -> set[str]:
+    """Return what a run holds of its tensors, as far as its first records tell."""
     found: set[str] = set()
-    for record in records if not isinstance(records, dict) else ():  # type: ignore[attr-defined]
+    for record in islice(records, _LOOKED_AT):
         found |= _kinds(record)
-        if len(found) == 3:
-            break
     return found
 
 

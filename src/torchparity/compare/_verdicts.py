@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from torchparity.compare._metrics import ABSENT, UNMATCHED, checksums, is_number
 from torchparity.compare._rows import Row
@@ -36,7 +37,9 @@ def statistics_result(row: Row) -> str:
     """Return Warning where a printed relative error is above a half, or a statistic is nan on one side alone."""
     if not row.is_matched:
         return ABSENT
-    if any(is_number(error) and error > _WARNING for error in row.relative) or _is_nan_on_one_side(row):
+    if not any(map(_is_above, row.relative)) and not any(map(_is_nan, row.differences)):
+        return ""
+    if any(map(_is_above, row.relative)) or _is_nan_on_one_side(row):
         row.messages.append("Need double check api accuracy.")
         return "Warning"
     return ""
@@ -68,5 +71,9 @@ def _is_nan_on_one_side(row: Row) -> bool:
     return any(_is_nan(left) != _is_nan(right) for left, right in pairs if is_number(left) and is_number(right))
 
 
-def _is_nan(value: float) -> bool:
-    return isinstance(value, float) and math.isnan(value)
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and value != value  # only nan is not itself
+
+
+def _is_above(error: Any) -> bool:
+    return error.__class__ is not str and error > _WARNING

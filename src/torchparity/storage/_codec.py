@@ -251,9 +251,12 @@ def _tensor_from_json(kind: str, entry: dict[str, Any]) -> TensorLeaf:
 def _statistics_from_json(entry: dict[str, Any]) -> Statistics | None:
     if "Max" not in entry and "Min" not in entry and "Mean" not in entry and "Norm" not in entry:
         return None
-    values = {field: _statistic(entry.get(key)) for key, field in _STATISTICS}
+    largest, smallest = _statistic(entry.get("Max")), _statistic(entry.get("Min"))
+    mean, norm = _statistic(entry.get("Mean")), _statistic(entry.get("Norm"))
     if "zero" not in entry:
-        return Statistics(**values)
+        return Statistics(max=largest, min=smallest, mean=mean, norm=norm)
+    if "finite" not in entry and "nan" not in entry and "inf" not in entry and "neg_inf" not in entry:
+        return _finite_statistics(largest, smallest, mean, norm, entry["zero"])
     counts: dict[str, Any] = {field: entry.get(key, 0) for key, field in _COUNTS}
     if not _is_ints(list(counts.values())):
         raise MalformedError("a tensor's counts are not whole numbers")
@@ -261,7 +264,27 @@ def _statistics_from_json(entry: dict[str, Any]) -> Statistics | None:
     if not isinstance(finite, dict):
         raise MalformedError("a tensor's finite statistics are not an object")
     finites = {f"finite_{field}": _statistic(finite.get(key)) for key, field in _STATISTICS}
-    return Statistics(**values, **finites, **counts)
+    return Statistics(max=largest, min=smallest, mean=mean, norm=norm, **finites, **counts)
+
+
+def _finite_statistics(largest: Any, smallest: Any, mean: Any, norm: Any, zeros: Any) -> Statistics:
+    """Return the statistics of nearly every tensor: nothing in it is nan or infinite."""
+    if type(zeros) is not int:
+        raise MalformedError("a tensor's counts are not whole numbers")
+    return Statistics(
+        max=largest,
+        min=smallest,
+        mean=mean,
+        norm=norm,
+        finite_max=largest,
+        finite_min=smallest,
+        finite_mean=mean,
+        finite_norm=norm,
+        nan_count=0,
+        inf_count=0,
+        negative_inf_count=0,
+        zero_count=zeros,
+    )
 
 
 def _statistic(value: Any) -> Any:

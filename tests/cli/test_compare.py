@@ -1,0 +1,220 @@
+"""torchparity compare: every way in, what it writes, its exit codes, and one sentence for every mistake."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import shutil
+import subprocess
+import sys
+
+import polars as pl
+import pytest
+
+import torchparity
+from torchparity.cli import main
+
+
+@pytest.fixture
+def runs(golden):
+    return golden / "runs"
+
+
+def rows_of(path):
+    with path.open() as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.mark.parametrize("form", ["run", "step", "rank", "file"])
+def test_any_level_of_a_run_can_be_named(runs, form, capsys):
+    inner = {"run": ".", "step": "step0", "rank": "step0/rank", "file": "step0/rank/dump.json"}[form]
+    left, right = (str(runs / f"conv-tensor-L1-{name}" / inner) for name in ("perturb", "base"))
+
+    assert main(["compare", left, right]) == 0
+
+    printed = capsys.readouterr().out
+    assert "the weights differ already; Functional.batch_norm.0.forward.input.3 off by 0.02" in printed
+    assert "35 records: 35 paired by name; 130 rows compared by values." in printed
+
+
+def test_all_formats_hold_the_same_table(runs, tmp_path):
+    left, right = str(runs / "att-statistics-mix-nan"), str(runs / "att-statistics-mix-base")
+
+    assert main(["compare", left, right, "-o", str(tmp_path), "--format", "csv,xlsx,json,parquet"]) == 0
+
+    (table,) = tmp_path.glob("*.csv")
+    cells = [list(row.values()) for row in rows_of(table)]
+    content = json.loads(next(tmp_path.glob("compare_result_*.json")).read_text())
+    frame = pl.read_parquet(next(tmp_path.glob("*.parquet")))
+    assert len(cells) == len(content["rows"]) == frame.height == 231
+    assert list(rows_of(table)[0]) == frame.columns
+    assert next(tmp_path.glob("*.xlsx")).stat().st_size > 10_000
+    assert re.fullmatch(r"compare_result_\d{14}\.csv", table.name)
+    assert next(tmp_path.glob("advisor_*.txt")).read_text().startswith("Line: ")
+
+
+def test_the_seeds_command_line(runs, tmp_path, capsys):
+    left, right = (str(runs / f"att-tensor-mix-{name}/step0/rank/dump.json") for name in ("perturb", "base"))
+    asked = tmp_path / "compare.json"
+    asked.write_text(json.dumps({"npu_path": left, "bench_path": right, "is_print_compare_log": True}))
+
+    arguments = ["-f", "pytorch", "compare", "-i", str(asked), "-o", str(tmp_path / "out"), "-s", "-c", "-f", "-hl"]
+    assert main(arguments) == 0
+
+    written = sorted(file.name for file in (tmp_path / "out").iterdir())
+    assert len(written) == 1 and written[0].endswith(".xlsx")  # -c: no advisor
+    assert main(["compare", "-tp", left, "-gp", right]) == 0
+    assert "layer_norm.0.forward" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("mode", ["tensor", "statistics", "md5"])
+def test_the_first_differing_node_is_written(runs, mode, tmp_path):
+    left, right = (str(runs / f"conv-{mode}-L1-{name}/step0/rank/dump.json") for name in ("perturb", "base"))
+
+    assert main(["compare", left, right, "-o", str(tmp_path), "-da"]) == 0
+
+    node = json.loads(next(tmp_path.glob("diff_analyze_*.json")).read_text())["rank_0"][0]
+    records = json.loads(next(tmp_path.glob("compare_result_rank0_*.json")).read_text())
+    assert node["op_name"] in records and not records[node["op_name"]]["is_same"]
+    assert node["stack_info"] and node["data_info"]["input"]
+    assert node["finding"] in ("differs already in its inputs/parameters", "inputs equal, output differs")
+
+
+def test_without_a_difference_there_is_no_node(runs, tmp_path):
+    base = str(runs / "conv-md5-L1-base")
+
+    assert main(["compare", base, base, "-o", str(tmp_path), "-da"]) == 0
+
+    assert not list(tmp_path.glob("diff_analyze_*"))
+
+
+@pytest.mark.parametrize(
+    ("candidate", "fail_on", "code"),
+    [
+        ("base", "any", 0),
+        ("base", "divergence", 0),
+        ("perturb", "never", 0),
+        ("perturb", "divergence", 1),
+        ("nan", "any", 1),
+    ],
+)
+def test_exit_codes(runs, candidate, fail_on, code):
+    left, right = str(runs / f"conv-tensor-L1-{candidate}"), str(runs / "conv-tensor-L1-base")
+
+    assert main(["compare", left, right, "--fail-on", fail_on]) == code
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nowhere", "{base}"], "nowhere"),
+        (["{base}"], "compare needs two runs"),
+        (["{base}", "{base}", "-o", "{out}", "--format", "xslx"], "Did you mean 'xlsx'?"),
+        (["{base}", "{base}", "-dm", "{mapping}", "-f"], "use one of the two"),
+        (["{base}", "{base}", "-dm", "{mapping}"], "which the candidate does not have. Did you mean"),
+        (["{base}", "{base}", "-dm", "{out}/none.yaml"], "cannot be read"),
+        (["{base}", "{base}", "-o", "/proc/no"], "/proc/no"),
+        (["-i", "{mapping}"], "mapping.yaml"),
+    ],
+)
+def test_mistakes_get_one_sentence_and_code_2(runs, arguments, said, tmp_path, capsys):
+    mapping = tmp_path / "mapping.yaml"
+    mapping.write_text("Functional.conv2d.0.forward.inptu.0: Functional.conv2d.0.forward.input.0\n")
+    words = {"base": runs / "conv-tensor-L1-base", "out": tmp_path, "mapping": mapping}
+
+    assert main(["compare", *(argument.format(**words) for argument in arguments)]) == 2
+
+    error = capsys.readouterr().err
+    assert said in error and "Traceback" not in error and len(error.strip().splitlines()) == 1
+
+
+def test_a_mapping_pairs_items_of_other_names(runs, tmp_path):
+    mapping = tmp_path / "map.yaml"
+    mapping.write_text("Functional.conv2d.0.forward.input.1: Functional.conv2d.1.forward.input.1\n")
+    left, right = str(runs / "conv-tensor-L1-base"), str(runs / "conv-tensor-L1-base")
+
+    assert main(["compare", left, right, "-o", str(tmp_path), "-dm", str(mapping)]) == 0
+
+    (row,) = [
+        row for row in rows_of(next(tmp_path.glob("*.csv"))) if row["NPU Name"] == "Functional.conv2d.0.forward.input.1"
+    ]
+    assert row["Bench Name"] == "Functional.conv2d.1.forward.input.1"
+    assert row["Cosine"] == "shape unmatched" and row["Accuracy Reached or Not"] == "Unmatched"
+
+
+def test_a_missing_tensor_is_a_row_and_the_rest_is_compared(runs, tmp_path):
+    shutil.copytree(runs / "conv-tensor-L1-base", tmp_path / "run")
+    gone = next((tmp_path / "run").rglob("Functional.conv2d.0.forward.input.0.pt"))
+    gone.unlink()
+
+    assert main(["compare", str(tmp_path / "run"), str(runs / "conv-tensor-L1-base"), "-o", str(tmp_path / "out")]) == 0
+
+    rows = {row["NPU Name"]: row for row in rows_of(next((tmp_path / "out").glob("*.csv")))}
+    lost = rows["Functional.conv2d.0.forward.input.0"]
+    assert lost["Cosine"] == "unsupported" and "not found or read failed" in lost["Err_message"]
+    assert rows["Functional.conv2d.0.forward.input.1"]["Accuracy Reached or Not"] == "Yes"
+
+
+def test_runs_of_different_kinds_are_compared_by_what_both_have(runs, capsys):
+    assert main(["compare", str(runs / "conv-tensor-L1-base"), str(runs / "conv-statistics-L1-base")]) == 0
+
+    printed = capsys.readouterr()
+    assert "compared by statistics" in printed.out
+    assert "the candidate holds more than the other run" in printed.err
+
+
+def test_a_step_that_only_one_run_has_is_said(runs, tmp_path, capsys):
+    for step in (0, 1):
+        shutil.copytree(runs / "conv-md5-L1-base" / "step0", tmp_path / "two" / f"step{step}")
+    for step in (0, 2):
+        shutil.copytree(runs / "conv-md5-L1-base" / "step0", tmp_path / "other" / f"step{step}")
+
+    assert main(["compare", str(tmp_path / "two"), str(tmp_path / "other")]) == 0
+
+    error = capsys.readouterr().err
+    assert "step 1, rank 0 is in the candidate alone" in error
+    assert "step 2, rank 0 is in the baseline alone" in error
+
+
+def test_single_points_are_compared(tmp_path, capsys):
+    import torch
+
+    for name, factor in (("left", 1.5), ("right", 1.0)):
+        with torchparity.capture(tmp_path / name, level="debug", task="tensor") as recording:
+            recording.save(torch.ones(3) * factor, "loss")
+
+    assert main(["compare", str(tmp_path / "left"), str(tmp_path / "right"), "-o", str(tmp_path / "out")]) == 0
+
+    (table,) = (tmp_path / "out").glob("debug_compare_result_*.csv")
+    (row,) = rows_of(table)
+    assert row["NPU Name"] == "loss.0.debug"
+    assert row["MaxAbsErr"] == "0.5"
+
+
+def test_the_python_forms(runs, tmp_path):
+    left, right = runs / "conv-tensor-L1-perturb", runs / "conv-tensor-L1-base"
+    done = torchparity.compare(left, right)
+    assert done.first_divergence.kind == "weights"
+    assert done.headline().startswith("First difference: Functional.batch_norm.0.forward")
+    assert done.frame.height == 130
+    assert [path.suffix for path in done.to_csv(tmp_path)] == [".csv"]
+
+    asked = {
+        "npu_json_path": str(left / "step0/rank/dump.json"),
+        "bench_json_path": str(right / "step0/rank/dump.json"),
+        "is_print_compare_log": True,
+    }
+    torchparity.compare(asked, str(tmp_path / "seeds"), stack_mode=True, auto_analyze=True, fuzzy_match=False)
+    assert {path.suffix for path in (tmp_path / "seeds").iterdir()} == {".xlsx", ".txt"}
+
+
+def test_comparing_imports_no_torch(runs):
+    code = (
+        "import sys; from torchparity.cli import main\n"
+        f"assert main(['compare', {str(runs / 'conv-tensor-L1-nan')!r}, {str(runs / 'conv-tensor-L1-base')!r}]) == 0\n"
+        "print('torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout.splitlines()[-1] == "False"
