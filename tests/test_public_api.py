@@ -10,6 +10,7 @@ import pytest
 import torchparity
 
 PUBLIC = {
+    "Comparison",
     "HostTensor",
     "ParityError",
     "PrecisionDebugger",
@@ -21,6 +22,7 @@ PUBLIC = {
     "TensorLeaf",
     "ValueLeaf",
     "capture",
+    "compare",
     "describe",
     "from_torch",
     "open_run",
