@@ -34,7 +34,7 @@ def test_any_level_of_a_run_can_be_named(runs, form, capsys):
     assert main(["compare", left, right]) == 0
 
     printed = capsys.readouterr().out
-    assert "the weights differ already; Functional.batch_norm.0.forward.input.3 off by 0.02" in printed
+    assert "the weights differ already; input.3 off by 0.02" in printed
     assert "35 records: 35 paired by name; 130 rows compared by values." in printed
 
 

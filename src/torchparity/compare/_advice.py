@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from torchparity.compare._columns import Mode
-from torchparity.compare._divergence import Divergence
+from torchparity.compare._divergence import Divergence, deviation
 from torchparity.compare._rows import Row
 
 _SUSPECT = {"real": "No", "statistics": "Warning", "md5": "Different"}
@@ -23,6 +23,8 @@ _ADVICE = {
     "first input": "The two runs started from different data or weights: check seeds, data order and checkpoint.",
     "nan": "There is nan or inf where the baseline has numbers: find the first record that makes one.",
 }
+_WORST = 5
+_WORST_ROWS = " The rows that are furthest apart:"
 _NOTHING = "All data in comparison result meets the accuracy requirements."
 
 
@@ -32,17 +34,18 @@ def headline(found: Divergence | None, parent: str | None, frame: str | None, mo
         return "The runs agree: no record differs by more than rounding."
     off = "another checksum" if mode == "md5" else f"off by {_amount(found.deviation)}"
     place = f" in {parent}" if parent else ""
+    item = found.item.removeprefix(f"{found.record}.")
     line = f" ({frame})" if frame else ""
     if found.kind == "operator":
         received = "equal" if found.input_deviation == 0 else f"within {_amount(found.input_deviation)}"
-        return f"First divergence: {found.record}{place}: inputs {received}, {found.item} {off}{line}."
+        return f"First divergence: {found.record}{place}: inputs {received}, {item} {off}{line}."
     words = {
         "weights": "the weights differ already",
         "data": "the data differ already",
         "unpaired": f"its input differs after {found.unpaired}, which only one run has",
         "gap": "its input differs although all recorded before it agrees, so something between is not recorded",
     }
-    return f"First difference: {found.record}{place}: {words[found.kind]}; {found.item} {off}{line}."
+    return f"First difference: {found.record}{place}: {words[found.kind]}; {item} {off}{line}."
 
 
 def advisor_text(rows: Sequence[Row], mode: Mode) -> str:
@@ -51,7 +54,10 @@ def advisor_text(rows: Sequence[Row], mode: Mode) -> str:
         if row.verdict == _SUSPECT[mode] and row.candidate is not None:
             advice = _ADVICE[_situation(row, is_first=row.record == rows[0].record)]
             return f"Line: {line}\nSuspect Nodes: {row.name}\nExpert Advice: {advice}\n"
-    return f"Line: NA\nSuspect Nodes: NA\nExpert Advice: {_NOTHING}\n"
+    apart = [(distance, row) for row in rows if (distance := deviation(row, mode)) is not None and distance > 0]
+    worst = sorted(apart, key=lambda entry: -entry[0])[:_WORST]
+    listed = "".join(f"\n  {row.name} off by {_amount(distance)}" for distance, row in worst)
+    return f"Line: NA\nSuspect Nodes: NA\nExpert Advice: {_NOTHING}{_WORST_ROWS + listed if listed else ''}\n"
 
 
 def _situation(row: Row, *, is_first: bool) -> str:
