@@ -365,3 +365,25 @@ def test_wrapper_subclasses_work_as_without_a_recording(tmp_path, settings):
     assert part.problems == [] and part.verify() == []
     assert part.records["Torch.exp.0.forward"].output[0].shape == (3,)
     assert part.records["Tensor.mul.0.backward"]
+
+
+@pytest.mark.parametrize(
+    "twin_of",
+    [
+        pytest.param(lambda tensor: tensor.data, id="data"),
+        pytest.param(lambda tensor: torch.empty(0).set_(tensor), id="set_"),
+    ],
+)
+def test_a_write_through_another_tensor_of_the_same_memory_is_seen(tmp_path, twin_of):
+    tensor = torch.ones(2)
+    twin = twin_of(tensor)  # counts versions of its own
+    with capture(tmp_path, task="tensor"):
+        torch.exp(tensor)
+        twin.fill_(5)
+        torch.exp(tensor)
+        tensor.add_(1)
+        torch.exp(twin)
+
+    assert values(tmp_path, "Torch.exp.0.forward") == [1, 1]
+    assert values(tmp_path, "Torch.exp.1.forward") == [5, 5]
+    assert values(tmp_path, "Torch.exp.2.forward") == [6, 6]

@@ -6,6 +6,7 @@ from functools import lru_cache
 
 import torch
 
+from torchparity.capture._rooms import Rooms
 from torchparity.storage import SharedTensor
 from torchparity.storage._torch import from_torch, memory
 from torchparity.tensors import DTYPES, HostTensor
@@ -66,10 +67,12 @@ def widened(tensor: torch.Tensor) -> HostTensor:
     return HostTensor(name_of(plain.dtype), memory(plain))
 
 
-def copied(tensor: torch.Tensor) -> SharedTensor:
+def copied(tensor: torch.Tensor, rooms: Rooms) -> SharedTensor:
     """Return a copy of the values that nobody changes; on CUDA it arrives by itself while the training goes on."""
+    if tensor.device.type == "cpu":
+        return SharedTensor(HostTensor(name_of(tensor.dtype), memory(rooms.copy(tensor.detach()))))
     if tensor.device.type != "cuda":
-        return SharedTensor(from_torch(tensor.detach().clone(memory_format=torch.contiguous_format)))
+        return SharedTensor(from_torch(tensor))  # a copy in any case
     shown = tensor.detach().resolve_conj().resolve_neg().contiguous()
     pinned = torch.empty(shown.shape, dtype=shown.dtype, pin_memory=True)
     pinned.copy_(shown, non_blocking=True)
