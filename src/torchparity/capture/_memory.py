@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
+from typing import Any
 
 import torch
 
@@ -21,6 +23,15 @@ _NAMES = {
 def name_of(dtype: torch.dtype) -> str:
     """Return a dtype as torch prints it."""
     return _NAMES.get(dtype) or str(dtype)
+
+
+def tensors_in(value: Any) -> Iterator[torch.Tensor]:
+    """Yield the tensors among arguments, in lists too."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for entry in value:
+            yield from tensors_in(entry)
 
 
 def is_measurable(tensor: torch.Tensor) -> bool:

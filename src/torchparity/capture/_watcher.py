@@ -10,6 +10,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from torchparity.capture._apis import Api, ApiTable
+from torchparity.capture._memory import tensors_in
 from torchparity.capture._recorder import Call, Recorder
 
 
@@ -58,7 +59,10 @@ class ApiWatcher(TorchFunctionMode):
 
     def _finish(self, api: Api, call: Call, args: Sequence[Any], kwargs: dict[str, Any], output: Any) -> None:
         meter = self._recorder.meter
-        if api.writes_buffers:
+        if api.writes_below:
+            for tensor in tensors_in((*args, *kwargs.values())):
+                meter.renew(tensor)
+        elif api.writes_buffers:
             for value in (*args, *kwargs.values()):
                 if isinstance(value, torch.Tensor) and not value.requires_grad:
                     meter.renew(value)
