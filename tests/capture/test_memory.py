@@ -51,3 +51,21 @@ def growth(code, path, *arguments):
 )
 def test_what_a_step_lets_go_of_does_not_pile_up(tmp_path, settings, most):
     assert growth(STEP, tmp_path, repr(settings)) < most
+
+
+DISK_FULL = """
+import resource, signal, time
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+with capture(sys.argv[1] + "/run", task="tensor"):
+    torch.ones(3).exp()
+    time.sleep(0.2)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+    before = most()
+    for number in range(500):
+        torch.randn(500_000).add(number)
+    print("grew by", most() - before)
+"""
+
+
+def test_once_the_disk_is_full_nothing_is_kept(tmp_path):
+    assert growth(DISK_FULL, tmp_path) < 800

@@ -462,3 +462,20 @@ def test_memory_that_becomes_shared_with_other_processes_is_looked_at_again(tmp_
     assert tensor.tolist() == [6, 6]
     records = open_run(tmp_path).part().records
     assert records["Torch.exp.1.forward"].input_args[0].statistics.max == 6
+
+
+def test_a_memory_that_was_made_smaller_than_its_tensor_is_not_read(tmp_path):
+    class Shape(nn.Module):
+        def forward(self, tensor):
+            return tuple(tensor.shape)
+
+    whole = torch.ones(10_000, 1_000)
+    tensors = [whole, whole.T, whole[:, ::2]]
+    whole.untyped_storage().resize_(8)
+    model = Shape()
+    with capture(tmp_path, model=model):
+        for tensor in tensors:
+            model(tensor)
+
+    records = open_run(tmp_path).part().records
+    assert [records[f"Module.Shape.forward.{number}"].input_args[0].statistics for number in range(3)] == [None] * 3

@@ -45,10 +45,17 @@ def is_measurable(tensor: torch.Tensor) -> bool:
 def has_memory(tensor: torch.Tensor) -> bool:
     """Tell whether there are values to read: sharded training frees storages, wrappers have none."""
     try:
-        needed = tensor.element_size() * (tensor.storage_offset() + 1) if tensor.numel() else 0
+        needed = tensor.element_size() * (tensor.storage_offset() + _reach(tensor)) if tensor.numel() else 0
         return tensor.untyped_storage().nbytes() >= needed and (not needed or tensor.data_ptr() != 0)
     except (RuntimeError, NotImplementedError):
         return False
+
+
+def _reach(tensor: torch.Tensor) -> int:
+    """Return how many elements lie from the first to the last in memory."""
+    if tensor.is_contiguous():
+        return tensor.numel()
+    return 1 + sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True))
 
 
 def is_dense(tensor: torch.Tensor) -> bool:
