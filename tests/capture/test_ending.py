@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import io
+import subprocess
+import sys
+
 import pytest
 import torch
 from torch import nn
 
 from tests.capture.zoo import ZOO, Training
+from tests.conftest import ROOT
 from torchparity import open_run
 from torchparity.capture import capture
 from torchparity.capture._names import check_names
@@ -120,3 +125,39 @@ def test_two_items_of_one_name_cost_that_record_only(tmp_path, capsys):
     assert "Tensor.add.0.forward" in part.records and "Module.Odd.forward.0" not in part.records
     assert "two items named 'input.0'" in capsys.readouterr().out
     assert any("two items" in problem for problem in part.problems)
+
+
+class FullTerminal(io.StringIO):
+    def write(self, text):
+        raise OSError(28, "No space left on device")
+
+
+@pytest.mark.parametrize(
+    "terminal",
+    [
+        pytest.param(lambda: io.TextIOWrapper(io.BytesIO(), encoding="ascii"), id="letters-it-does-not-have"),
+        pytest.param(FullTerminal, id="no-room"),
+    ],
+)
+def test_a_terminal_that_refuses_the_closing_line_stops_nobody(tmp_path, terminal, monkeypatch):
+    monkeypatch.setattr(sys, "stdout", terminal())
+    with capture(tmp_path / "Läufe"):
+        torch.ones(2).exp()
+
+    assert open_run(tmp_path / "Läufe").part().records
+
+
+def test_a_forked_child_that_ends_says_nothing(tmp_path):
+    code = (
+        "import multiprocessing, os, sys, torch; from torchparity.capture import capture\n"
+        "with capture(sys.argv[1]):\n"
+        "    torch.ones(3).exp()\n"
+        "    child = multiprocessing.get_context('fork').Process(target=torch.ones, args=(1,))\n"
+        "    child.start(); child.join()\n"
+        "    if os.fork() == 0: sys.exit(0)\n"
+        "    os.wait()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, tmp_path], capture_output=True, text=True, cwd=ROOT)
+
+    (line,) = done.stdout.splitlines()
+    assert "recorded 2 records in 1 step" in line, done.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
@@ -66,3 +67,44 @@ def test_a_temporary_list_in_the_memory_of_another_is_another(tmp_path):
     records = open_run(tmp_path).part().records
     seen = [records[f"Torch._foreach_neg.{number}.forward"].input_args[0][0].statistics.max for number in range(3)]
     assert seen == [2, 4, 6]
+
+
+def test_memory_of_numpy_in_a_list_is_looked_at_again(tmp_path):
+    arrays = [np.zeros(4, np.float32) for _ in range(COUNT)]
+    tensors = [torch.from_numpy(array) for array in arrays]
+    with capture(tmp_path, level="L1"):
+        torch.stack(tensors)
+        for array in arrays:
+            array += 7
+        torch.stack(tensors)
+
+    records = open_run(tmp_path).part().records
+    assert records["Torch.stack.0.forward"].input_args[0][5].statistics.max == 0
+    assert records["Torch.stack.1.forward"].input_args[0][5].statistics.max == 7
+
+
+def test_a_list_of_negatives_is_not_its_origin(tmp_path):
+    tensors = [torch.full((2,), 3.0) for _ in range(COUNT)]
+    with capture(tmp_path, level="L1"):
+        torch.stack(tensors)
+        torch.stack([torch._neg_view(tensor) for tensor in tensors])
+
+    records = open_run(tmp_path).part().records
+    assert records["Torch.stack.0.forward"].input_args[0][0].statistics.max == 3
+    assert records["Torch.stack.1.forward"].input_args[0][0].statistics.max == -3
+
+
+def test_a_list_that_others_write_to_through_the_same_memory_is_looked_at_again(tmp_path):
+    tensors = [torch.zeros(4) for _ in range(COUNT)]
+    twins = [tensor.data for tensor in tensors]  # which count versions of their own
+    with capture(tmp_path, level="L1"):
+        torch._foreach_exp(tensors)
+        torch._foreach_add_(twins, 1.0)
+        torch.exp(tensors[3])
+        torch._foreach_add_(twins, 1.0)
+        torch._foreach_exp(tensors)
+
+    records = open_run(tmp_path).part().records
+    assert records["Torch._foreach_exp.0.forward"].input_args[0][3].statistics.max == 0
+    assert records["Torch.exp.0.forward"].input_args[0].statistics.max == 1
+    assert records["Torch._foreach_exp.1.forward"].input_args[0][3].statistics.max == 2

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import ctypes
 import io
+import multiprocessing
 import pickle
 import subprocess
 import sys
@@ -365,3 +367,115 @@ def test_wrapper_subclasses_work_as_without_a_recording(tmp_path, settings):
     assert part.problems == [] and part.verify() == []
     assert part.records["Torch.exp.0.forward"].output[0].shape == (3,)
     assert part.records["Tensor.mul.0.backward"]
+
+
+@pytest.mark.parametrize(
+    "twin_of",
+    [
+        pytest.param(lambda tensor: tensor.data, id="data"),
+        pytest.param(lambda tensor: torch.empty(0).set_(tensor), id="set_"),
+    ],
+)
+def test_a_write_through_another_tensor_of_the_same_memory_is_seen(tmp_path, twin_of):
+    tensor = torch.ones(2)
+    twin = twin_of(tensor)  # counts versions of its own
+    with capture(tmp_path, task="tensor"):
+        torch.exp(tensor)
+        twin.fill_(5)
+        torch.exp(tensor)
+        tensor.add_(1)
+        torch.exp(twin)
+
+    assert values(tmp_path, "Torch.exp.0.forward") == [1, 1]
+    assert values(tmp_path, "Torch.exp.1.forward") == [5, 5]
+    assert values(tmp_path, "Torch.exp.2.forward") == [6, 6]
+
+
+@pytest.fixture(scope="module")
+def operators():
+    """Operators of somebody's own: one that writes below torch's versions, one with the name of a question."""
+    library = torch.library.Library("torchparity_tests", "DEF")
+
+    def scribble(tensor):
+        (ctypes.c_float * tensor.numel()).from_address(tensor.data_ptr())[:] = [9.0] * tensor.numel()
+
+    library.define("scribble(Tensor(a!) x) -> ()")
+    library.impl("scribble", scribble, "CPU")
+    library.define("dim(Tensor x) -> Tensor")
+    library.impl("dim", lambda tensor: tensor * 2, "CPU")
+    yield torch.ops.torchparity_tests
+    library._destroy()
+
+
+@pytest.mark.parametrize("requires_grad", [False, True])
+def test_an_operator_that_writes_below_the_versions_is_seen(tmp_path, operators, requires_grad):
+    tensor = torch.zeros(2, requires_grad=requires_grad)
+    with capture(tmp_path, task="tensor"), torch.no_grad():
+        torch.exp(tensor)
+        operators.scribble(tensor)
+        torch.exp(tensor)
+
+    assert values(tmp_path, "Ops.torchparity_tests.scribble.0.forward") == [0, 0]
+    assert values(tmp_path, "Torch.exp.1.forward") == [9, 9]
+
+
+def test_an_operator_with_the_name_of_a_question_or_a_view_is_recorded(tmp_path, operators):
+    with capture(tmp_path):
+        operators.dim(torch.ones(2))
+        nn.functional.unfold(torch.ones(1, 1, 4, 4), 2)
+
+    records = open_run(tmp_path).part().records
+    assert "Ops.torchparity_tests.dim.0.forward" in records
+    assert "Functional.unfold.0.forward" in records
+
+
+def test_functions_that_write_without_an_underscore_have_inputs_of_before_and_are_seen(tmp_path):
+    data, low, high = torch.arange(8.0), torch.tensor([100.0]), torch.tensor([-100.0])
+    scale, zero, on = torch.ones(1), torch.zeros(1, dtype=torch.int32), torch.ones(1, dtype=torch.int64)
+    below, noise = -torch.ones(8), torch.zeros(8)
+    with capture(tmp_path):
+        torch.exp(low)
+        torch.fused_moving_avg_obs_fake_quant(data, on, on, low, high, scale, zero, 0.5, 0, 255, -1)
+        torch.exp(low)
+        torch._C._nn.rrelu_with_noise(below, noise, 0.1, 0.3, True)
+
+    records = open_run(tmp_path).part().records
+    observed = records["Torch.fused_moving_avg_obs_fake_quant.0.forward"].input_args
+    assert observed[3].statistics.max == 100 and observed[4].statistics.max == -100
+    assert low.item() != 100
+    assert records["Torch.exp.1.forward"].input_args[0].statistics.max == low.item()
+    (leaky,) = [record for name, record in records.items() if "rrelu_with_noise" in name]
+    assert noise.max() > 0
+    assert leaky.input_args[1].statistics.max == 0
+
+
+def test_memory_that_becomes_shared_with_other_processes_is_looked_at_again(tmp_path):
+    tensor = torch.zeros(2)
+    with capture(tmp_path):
+        torch.exp(tensor)
+        tensor.share_memory_()
+        child = multiprocessing.get_context("fork").Process(target=tensor.fill_, args=(6,))
+        child.start()
+        child.join()
+        torch.exp(tensor)
+
+    assert tensor.tolist() == [6, 6]
+    records = open_run(tmp_path).part().records
+    assert records["Torch.exp.1.forward"].input_args[0].statistics.max == 6
+
+
+def test_a_memory_that_was_made_smaller_than_its_tensor_is_not_read(tmp_path):
+    class Shape(nn.Module):
+        def forward(self, tensor):
+            return tuple(tensor.shape)
+
+    whole = torch.ones(10_000, 1_000)
+    tensors = [whole, whole.T, whole[:, ::2]]
+    whole.untyped_storage().resize_(8)
+    model = Shape()
+    with capture(tmp_path, model=model):
+        for tensor in tensors:
+            model(tensor)
+
+    records = open_run(tmp_path).part().records
+    assert [records[f"Module.Shape.forward.{number}"].input_args[0].statistics for number in range(3)] == [None] * 3

@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from tests.capture.zoo import ZOO, Training
 from torchparity import open_run
-from torchparity.capture import capture
+from torchparity.capture import PrecisionDebugger, capture
 from torchparity.records import TensorLeaf, ValueLeaf
 
 
@@ -249,3 +249,31 @@ def test_calls_without_a_tensor_are_no_records(tmp_path):
     assert list(part.records) == ["Torch.full.0.forward", "Tensor.exp.0.forward"]
     assert {name for group in part.stacks for name in group.records} == set(part.records)
     assert set(part.construct) == set(part.records)
+
+
+def test_another_model_started_within_a_step_is_recorded_too(tmp_path):
+    first, second = nn.Sequential(nn.Linear(2, 2)), nn.Sequential(nn.Conv1d(2, 2, 1))
+    debugger = PrecisionDebugger(dump_path=tmp_path, level="L0")
+    for model, data in ((first, torch.ones(1, 2)), (second, torch.ones(1, 2, 2))):
+        debugger.start(model=model)
+        model(data).sum().backward()
+        debugger.stop()
+    debugger.step()
+    debugger.close()
+
+    names = open_run(tmp_path).part().records.keys()
+    assert {"Module.0.Linear.forward.0", "Module.0.Conv1d.forward.0", "Module.0.Conv1d.backward.0"} <= names
+    assert {"Module.0.Linear.parameters_grad.0", "Module.0.Conv1d.parameters_grad.0"} <= names
+
+
+def test_lazy_modules_are_recorded_with_the_parameters_that_their_first_call_makes(tmp_path):
+    model = nn.Sequential(nn.LazyLinear(3))
+    with capture(tmp_path, model=model):
+        for _ in range(2):
+            model(torch.ones(1, 2)).sum().backward()
+
+    part = open_run(tmp_path).part()
+    assert part.problems == []
+    first, second = (part.records[f"Module.0.LazyLinear.forward.{number}"] for number in (0, 1))
+    assert first.parameters == {} and set(second.parameters) == {"weight", "bias"}
+    assert set(part.records["Module.0.LazyLinear.parameters_grad.0"].gradients) == {"weight", "bias"}

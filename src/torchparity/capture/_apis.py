@@ -28,7 +28,7 @@ _QUESTIONS = _words(
     register_post_accumulate_grad_hook storage untyped_storage _typed_storage _is_view __len__ __hash__ __repr__
     __str__ __format__ __reduce_ex__ __setstate__ __dir__ __iter__ __contains__ sparse_dim dense_dim result_type
     can_cast rename_ rename align_as is_distributed __array__ __dlpack__ __dlpack_device__ _backward_hooks
-    _version has_torch_function _assert_async
+    _version has_torch_function _assert_async record_stream
     """
 )
 _VIEWS = _words(
@@ -47,7 +47,10 @@ _FACTORIES = _words(
 )
 _EXPOSES = frozenset({"torch.Tensor.data.__get__", "torch.Tensor.data.__set__", "torch.Tensor.untyped_storage"})
 _WRITES_BUFFERS = ("batch_norm", "instance_norm")
-_EXPOSES_BY_NAME = frozenset({"storage", "data_ptr", "__array__", "__dlpack__", "numpy", "_typed_storage"})
+_EXPOSES_BY_NAME = _words(
+    """storage data_ptr __array__ __dlpack__ numpy _typed_storage __cuda_array_interface__ share_memory_
+    """
+)
 _RNN = frozenset({"lstm", "gru", "rnn_tanh", "rnn_relu", "lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell"})
 # What `risk_level: CORE` keeps: where rounding, reduction order or range usually go wrong.
 _CORE_WORDS = _words(
@@ -70,7 +73,8 @@ class Api:
     treatment: Treatment
     is_factory: bool = False  # its memory may be filled behind our back before it is used
     exposes_storage: bool = False  # values may change from now on without a new version
-    writes_buffers: bool = False  # changes arguments without a new version
+    writes_buffers: bool = False  # changes arguments without a new version, but none that requires a gradient
+    writes_below: bool = False  # may change any argument without a new version
     writes: bool = True  # may change its arguments
 
 
@@ -96,18 +100,22 @@ class ApiTable:
         exposes = full in _EXPOSES or name in _EXPOSES_BY_NAME
         if attribute and not (self._views and name in _VIEW_ATTRIBUTES and full.endswith("__get__")):
             return Api("", "pass", exposes_storage=exposes)
-        if name in _QUESTIONS or full.startswith(("profiler.", "prim.")) or (name in _VIEWS and not self._views):
+        is_known = full.startswith(("torch.", "aten.")) and not full.startswith("torch.nn.functional.")
+        is_idle = name in _QUESTIONS or (name in _VIEWS and not self._views)
+        if (is_known and is_idle) or full.startswith(("profiler.", "prim.")):  # F.unfold, say, is no view
             return Api("", "pass", exposes_storage=exposes)
         recorded = _record_name(full.removesuffix(".__get__"))
         if self._core_only and not any(word in name for word in _CORE_WORDS):
             return Api("", "pass", exposes_storage=exposes)
+        writes_below = _writes_by_schema(function, full, name)
         return Api(
             recorded,
             "record",
             is_factory=name in _FACTORIES,
             exposes_storage=exposes,
-            writes_buffers=name.endswith(_WRITES_BUFFERS),
-            writes=_may_write(full, name),
+            writes_buffers=name.endswith(_WRITES_BUFFERS) or full.split(".")[1:2] == ["native_batch_norm"],
+            writes_below=writes_below,
+            writes=writes_below or _may_write(full, name),
         )
 
 
@@ -122,6 +130,29 @@ def _may_write(full: str, name: str) -> bool:
         return written or name == "__setitem__" or (name.startswith("__i") and name.strip("_") not in _READING_I)
     rest = full.removeprefix("torch.").removeprefix("_VF.").removeprefix("_C._nn.")
     return not full.startswith("torch.") or "." in rest or name.endswith(("_", *_WRITES_BUFFERS))
+
+
+def _writes_by_schema(function: Any, full: str, name: str) -> bool:
+    """Tell whether an operator says that it changes a tensor where torch's own naming does not say so.
+
+    Of the kernels behind such operators few count a new version.
+    """
+    if isinstance(function, torch._ops.OpOverload):
+        schemas = [function._schema]
+    elif isinstance(function, torch._ops.OpOverloadPacket):
+        overloads = function.overloads()  # type: ignore[no-untyped-call]
+        schemas = [getattr(function, overload)._schema for overload in overloads]
+    elif full.startswith("torch.") and not name.endswith("_"):
+        schemas = torch._C._jit_get_schemas_for_operator(f"aten::{name}")
+    else:
+        return False
+    return any(
+        argument.is_write
+        and "Tensor" in str(argument.type)
+        and not (argument.is_out and schema.name.startswith("aten::"))
+        for schema in schemas
+        for argument in schema.arguments
+    )
 
 
 def _full_name(function: Any) -> str:

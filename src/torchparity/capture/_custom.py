@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +13,7 @@ import torch
 
 from torchparity.capture._apis import Api
 from torchparity.capture._covered import Covered
+from torchparity.capture._memory import tensors_in
 from torchparity.capture._mode_stack import put_back, take_off
 from torchparity.capture._recorder import Call, Recorder
 from torchparity.capture._watcher import ApiWatcher
@@ -132,18 +133,10 @@ class CustomApis:
 
     def _returned(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
         # A kernel of somebody's own may write into its arguments below torch's version counters.
-        for tensor in _tensors((*args, *kwargs.values())):
+        for tensor in tensors_in((*args, *kwargs.values())):
             self._recorder.meter.renew(tensor)
         self._recorder.end(call, output)
 
 
 def _called(owner: Any) -> str:
     return str(getattr(owner, "__name__", type(owner).__name__))
-
-
-def _tensors(value: Any) -> Iterator[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, (list, tuple)):
-        for entry in value:
-            yield from _tensors(entry)

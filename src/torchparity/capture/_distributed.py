@@ -21,6 +21,7 @@ from torch import distributed
 
 from torchparity.capture._apis import Api
 from torchparity.capture._covered import Covered
+from torchparity.capture._memory import tensors_in
 from torchparity.capture._recorder import Call, Recorder
 
 _TENSOR_ARGUMENTS = frozenset(
@@ -90,7 +91,7 @@ class CollectiveWatcher:
     def _returned(self, name: str, call: Call, work: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         handles = [handle for handle in (work if isinstance(work, list) else [work]) if hasattr(handle, "wait")]
         if handles and name in _NEVER_WAITED_FOR:
-            tensors = _tensors([*args, *kwargs.values()])
+            tensors = list(tensors_in([*args, *kwargs.values()]))
             self._under_way.append(_UnderWay(call, handles, args, kwargs, tensors, [t._version for t in tensors]))
             return
         for handle in handles:
@@ -108,7 +109,7 @@ class CollectiveWatcher:
     def _finish(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         call.edges = None  # collectives have no gradient of their own
         # Written below torch's version counters: what was known of these tensors no longer holds.
-        for tensor in _tensors([*args, *kwargs.values()]):
+        for tensor in tensors_in([*args, *kwargs.values()]):
             self._recorder.meter.renew(tensor)
         outputs = [*args, *(value for key, value in kwargs.items() if key not in ("group", "async_op"))]
         self._recorder.end(call, tuple(outputs))
@@ -124,11 +125,3 @@ class _UnderWay:
     kwargs: dict[str, Any]
     tensors: list[torch.Tensor]
     versions: list[int]
-
-
-def _tensors(value: Any) -> list[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        return [value]
-    if isinstance(value, (list, tuple)):
-        return [tensor for entry in value for tensor in _tensors(entry)]
-    return []

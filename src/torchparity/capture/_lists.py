@@ -25,7 +25,7 @@ class SeenList(msgspec.Struct, gc=False):
 
 
 class _Known(msgspec.Struct):
-    """A list whose tensors were seen one by one before: what it looked like at each version."""
+    """A list whose tensors were seen one by one before: what it looked like at each version and age."""
 
     first: SeenList
     counts: list[int]
@@ -33,7 +33,7 @@ class _Known(msgspec.Struct):
 
 
 class ListMeter:
-    """Sees whole lists; a list seen for the second time differs from the first in the versions alone."""
+    """Sees whole lists; a list seen for the second time differs from the first in versions and ages alone."""
 
     def __init__(self, meter: Meter) -> None:
         self._meter = meter
@@ -53,6 +53,7 @@ class ListMeter:
                 tuple(map(torch.Tensor.stride, tensors)),
                 tuple(map(_dtype, tensors)),
                 tuple(map(_requires_grad, tensors)),
+                tuple(map(torch.Tensor.is_neg, tensors)),
             )
         except (RuntimeError, NotImplementedError):
             return None
@@ -61,9 +62,11 @@ class ListMeter:
         known = self._known.get(look)
         if known is None:
             return self._first_sight(tensors, look, versions)
-        found = known.by_version.get(versions)
+        found = known.by_version.get((versions, self._meter.ages_of(storages)))
         if found is None:
-            found = known.by_version[versions] = self._measured_again(tensors, known)
+            found = self._measured_again(tensors, known)
+            self._meter.moved_on(storages, versions)
+            known.by_version[versions, self._meter.ages_of(storages)] = found
         return found
 
     def forget(self) -> None:
@@ -74,7 +77,7 @@ class ListMeter:
         seen = SeenList([self._meter.see(tensor) for tensor in tensors])
         if all(entry.measurement is not None for entry in seen.tensors) and all(map(self._meter.waits, tensors)):
             counts = list(map(torch.Tensor.numel, tensors))
-            self._known[look] = _Known(seen, counts, {versions: seen})
+            self._known[look] = _Known(seen, counts, {(versions, self._meter.ages_of(look[0])): seen})
         return seen
 
     def _measured_again(self, tensors: Sequence[torch.Tensor], known: _Known) -> SeenList:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
+from typing import Any
 
 import torch
 
+from torchparity.capture._rooms import Rooms
 from torchparity.storage import SharedTensor
 from torchparity.storage._torch import from_torch, memory
 from torchparity.tensors import DTYPES, HostTensor
@@ -22,6 +25,15 @@ def name_of(dtype: torch.dtype) -> str:
     return _NAMES.get(dtype) or str(dtype)
 
 
+def tensors_in(value: Any) -> Iterator[torch.Tensor]:
+    """Yield the tensors among arguments, in lists too."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for entry in value:
+            yield from tensors_in(entry)
+
+
 def is_measurable(tensor: torch.Tensor) -> bool:
     if tensor.layout is not torch.strided or tensor.dtype not in _NAMES or tensor.is_meta:
         return False
@@ -33,10 +45,17 @@ def is_measurable(tensor: torch.Tensor) -> bool:
 def has_memory(tensor: torch.Tensor) -> bool:
     """Tell whether there are values to read: sharded training frees storages, wrappers have none."""
     try:
-        needed = tensor.element_size() * (tensor.storage_offset() + 1) if tensor.numel() else 0
+        needed = tensor.element_size() * (tensor.storage_offset() + _reach(tensor)) if tensor.numel() else 0
         return tensor.untyped_storage().nbytes() >= needed and (not needed or tensor.data_ptr() != 0)
     except (RuntimeError, NotImplementedError):
         return False
+
+
+def _reach(tensor: torch.Tensor) -> int:
+    """Return how many elements lie from the first to the last in memory."""
+    if tensor.is_contiguous():
+        return tensor.numel()
+    return 1 + sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True))
 
 
 def is_dense(tensor: torch.Tensor) -> bool:
@@ -66,10 +85,12 @@ def widened(tensor: torch.Tensor) -> HostTensor:
     return HostTensor(name_of(plain.dtype), memory(plain))
 
 
-def copied(tensor: torch.Tensor) -> SharedTensor:
+def copied(tensor: torch.Tensor, rooms: Rooms) -> SharedTensor:
     """Return a copy of the values that nobody changes; on CUDA it arrives by itself while the training goes on."""
+    if tensor.device.type == "cpu":
+        return SharedTensor(HostTensor(name_of(tensor.dtype), memory(rooms.copy(tensor.detach()))))
     if tensor.device.type != "cuda":
-        return SharedTensor(from_torch(tensor.detach().clone(memory_format=torch.contiguous_format)))
+        return SharedTensor(from_torch(tensor))  # a copy in any case
     shown = tensor.detach().resolve_conj().resolve_neg().contiguous()
     pinned = torch.empty(shown.shape, dtype=shown.dtype, pin_memory=True)
     pinned.copy_(shown, non_blocking=True)

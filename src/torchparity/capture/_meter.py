@@ -21,6 +21,7 @@ import msgspec
 import torch
 
 from torchparity.capture._memory import copied, has_memory, is_dense, is_measurable, name_of, widened
+from torchparity.capture._rooms import Rooms
 from torchparity.capture._xor import xor_checksum
 from torchparity.kernels._arena import Arena, HostArena
 from torchparity.kernels._portable import PortableArena, is_portable
@@ -30,6 +31,8 @@ from torchparity.storage import SharedTensor
 from torchparity.storage._torch import from_torch
 
 _LOW = (torch.float16, torch.bfloat16)
+_UNSWEPT = 32 << 20  # bytes of memory that may be gone and still pinned
+_UNSWEPT_EACH = 8 << 10  # and more where there are many to look through
 Store = Callable[[SharedTensor], None]
 
 
@@ -96,13 +99,15 @@ class Meter:
 
     def __init__(self, kept: Kept, *, exact: bool, store: Store | None = None) -> None:
         self._kept, self._exact = kept, exact
-        self._store = store
+        self._store, self._rooms = store, Rooms()
         self._kernel = CpuKernel(exact=exact)
         self._lock = threading.RLock()
         self._seen: dict[Any, SeenTensor] = {}
         self._measured: dict[Any, Measurement] = {}
         self._ages: dict[int, int] = {}
+        self._versions: dict[int, int] = {}  # at which each memory was seen last
         self._pins: dict[int, Any] = {}  # weak references, in the form that is no object
+        self._pinned_bytes = 0  # since the last sweep
         self._distrusted: set[int] = set()
         self._rewritten: set[int] = set()
         self._arenas: dict[torch.device, Arena | None] = {}
@@ -146,11 +151,29 @@ class Meter:
         """Tell whether a tensor is of the kind that waits to be measured as it lies in memory."""
         arena = self._arena(tensor.device)
         known = arena is not None and name_of(tensor.dtype) in arena.dtypes and not tensor.is_neg()
-        return known and tensor.numel() > 0 and tensor.is_contiguous() and self.trusts(_storage_of(tensor))
+        storage = tensor.untyped_storage()
+        known = known and storage.resizable() and self.trusts((storage._cdata,))
+        return known and tensor.numel() > 0 and tensor.is_contiguous()
 
     def trusts(self, storages: Iterable[int]) -> bool:
         """Tell whether a new version is the only way in which these memories change."""
         return self._distrusted.isdisjoint(storages) and self._rewritten.isdisjoint(storages)
+
+    def ages_of(self, storages: Iterable[int]) -> tuple[int | None, ...]:
+        """Return how often what was known of each of these memories was dropped."""
+        return tuple(map(self._ages.get, storages))
+
+    def moved_on(self, storages: Iterable[int], versions: Iterable[int]) -> None:
+        """Note at which versions memories were seen; what was known of them at others is dropped.
+
+        Tensors whose data somebody replaced share a memory and count versions each on its own:
+        a version that comes again need not be what it was.
+        """
+        with self._lock:
+            for storage, version in zip(storages, versions, strict=True):
+                if self._versions.get(storage, version) != version:
+                    self._drop(storage)
+                self._versions[storage] = version
 
     def measure_all(self, tensors: Sequence[torch.Tensor], counts: Sequence[int], seen: Sequence[SeenTensor]) -> None:
         """Add tensors for which `waits` holds to what waits, at a version at which nobody saw them."""
@@ -181,6 +204,13 @@ class Meter:
                 self._distrusted.add(storage)
                 self._drop(storage)
 
+    def copy(self, tensor: torch.Tensor) -> SharedTensor:
+        """Return the values as they are now, on their way to the disk where they can go ahead of their records."""
+        values = copied(tensor, self._rooms)
+        if self._store is not None:
+            self._store(values)
+        return values
+
     def renew(self, tensor: torch.Tensor) -> None:
         """Forget what was known of a tensor's memory: it was written without a new version."""
         if is_measurable(tensor) and has_memory(tensor):
@@ -197,6 +227,7 @@ class Meter:
             self._seen.clear()
             self._measured.clear()
             self._ages.clear()
+            self._versions.clear()
             self._distrusted.clear()
             self._rewritten.clear()
             for pin in self._pins.values():
@@ -224,6 +255,8 @@ class Meter:
         if not keep or storage in self._distrusted or not tensor.untyped_storage().resizable():
             return _seen(tensor, self._measure(tensor))
         self._pin(tensor, storage)
+        self.moved_on((storage,), (look[2],))
+        look = (storage, self._ages.get(storage, 0), *look[2:])
         place = (*look[:4], tensor.dtype, *look[-2:], self._geometry(tensor))
         measurement = self._measured.get(place)
         if measurement is None:
@@ -243,14 +276,33 @@ class Meter:
 
     def _pin(self, tensor: torch.Tensor, storage: int) -> None:
         if storage not in self._pins:
-            self._pins[storage] = tensor.untyped_storage()._weak_ref()
+            memory = tensor.untyped_storage()
+            self._pins[storage] = memory._weak_ref()
+            if tensor.device.type == "cpu":
+                self._pinned_bytes += memory.nbytes()
+                if self._pinned_bytes > max(_UNSWEPT, _UNSWEPT_EACH * len(self._pins)):
+                    self._sweep()
+
+    def _sweep(self) -> None:
+        """Let go of memories that are gone.
+
+        What a weak reference leaves of each is small, but lies beside where it was: torch's
+        next tensor would not fit there, and the heap would grow with every tensor of the step.
+        """
+        self._pinned_bytes = 0
+        for storage, pin in list(self._pins.items()):
+            if torch.UntypedStorage._expired(pin):
+                torch.UntypedStorage._free_weak_ref(pin)  # type: ignore[no-untyped-call]
+                del self._pins[storage]
+                self._versions.pop(storage, None)
+                self._drop(storage)  # the next one at this address is another
+                self._distrusted.discard(storage)
+                self._rewritten.discard(storage)
 
     def _measure(self, tensor: torch.Tensor) -> Measurement:
         measurement = Measurement()
         if self._kept.values:
-            measurement.values = copied(tensor)
-            if self._store is not None:
-                self._store(measurement.values)
+            measurement.values = self.copy(tensor)
         if self._kept.xor:
             measurement.checksum = xor_checksum(from_torch(tensor))
         elif not self._wait_for_arena(tensor, measurement):
@@ -286,10 +338,6 @@ class Meter:
             arena = self._arenas[device] = _arena_for(device, exact=self._exact, checksums=self._kept.checksum)
             self._open[id(arena)] = []
         return self._arenas[device]
-
-
-def _storage_of(tensor: torch.Tensor) -> tuple[int]:
-    return (tensor.untyped_storage()._cdata,)
 
 
 def _arena_for(device: torch.device, *, exact: bool, checksums: bool) -> Arena | None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.parameter import is_lazy
 
 from torchparity.capture._covered import Covered
 from torchparity.capture._drafts import Draft
@@ -70,29 +72,30 @@ class ModuleWatcher:
     def __init__(self, recorder: Recorder, covered: Covered, *, records: bool) -> None:
         self._recorder, self._covered, self._records = recorder, covered, records
         self.is_paused = False
-        self._names: dict[int, str] = {}
+        self._names: dict[int, tuple[weakref.ref[nn.Module], str]] = {}
         self._handles: list[Any] = []
-        self._gradient_handles: dict[str, list[Any]] = {}
+        self._gradient_handles: dict[tuple[int, str], dict[str, Any]] = {}
+        self._lazy: dict[int, str] = {}  # modules whose parameters are made by their first call
         self._events: dict[str, dict[str, int]] = {}
         self._local = threading.local()
         self._drafts: dict[str, Draft] = {}
 
     def attach(self, models: nn.Module | Sequence[nn.Module]) -> None:
-        """Hook every module; a second time within a step changes nothing."""
-        if self._handles:
-            return
+        """Hook every module; those that are hooked already stay as they are."""
         for module, name in named_modules(models):
-            self._names[id(module)] = name
-            self._hook(module, name)
+            if self.name_of(module) is None:
+                self._names[id(module)] = weakref.ref(module), name
+                self._hook(module, name)
 
     def attach_one(self, module: nn.Module, name: str) -> None:
         """Hook one module alone, under a name of its own."""
-        if self._names.get(id(module)) != name or not self._handles:
-            self._names[id(module)] = name
+        if self.name_of(module) != name or not self._handles:
+            self._names[id(module)] = weakref.ref(module), name
             self._hook(module, name)
 
     def name_of(self, module: nn.Module) -> str | None:
-        return self._names.get(id(module))
+        known = self._names.get(id(module))
+        return known[1] if known is not None and known[0]() is module else None
 
     def detach_calls(self) -> None:
         """Unhook calls; gradients of parameters still arrive."""
@@ -103,9 +106,10 @@ class ModuleWatcher:
     def detach(self) -> None:
         self.detach_calls()
         for handles in self._gradient_handles.values():
-            for handle in handles:
+            for handle in handles.values():
                 handle.remove()
         self._gradient_handles.clear()
+        self._lazy.clear()
         self._names.clear()
 
     def begin_step(self) -> None:
@@ -131,12 +135,20 @@ class ModuleWatcher:
 
         self._handles.append(module.register_forward_pre_hook(Hook(entered), with_kwargs=True, prepend=True))
         self._handles.append(module.register_forward_hook(Hook(left), with_kwargs=True, always_call=True))
-        if not self._records or name in self._gradient_handles:
-            return
-        self._gradient_handles[name] = []
+        if self._records:
+            self._hook_parameters(module, name)
+
+    def _hook_parameters(self, module: nn.Module, name: str) -> None:
+        """Hook the parameters of a module that are not hooked yet; a lazy module has them after its first call."""
+        handles = self._gradient_handles.setdefault((id(module), name), {})
         for parameter_name, parameter in module._parameters.items():
-            if parameter is not None and parameter.requires_grad and parameter.is_leaf:
-                self._hook_parameter(name, parameter_name, parameter)
+            if parameter is None or parameter_name in handles:
+                continue
+            unmade: bool = is_lazy(parameter)
+            if unmade:
+                self._lazy[id(module)] = name
+            elif parameter.requires_grad and parameter.is_leaf:
+                handles[parameter_name] = self._hook_parameter(name, parameter_name, parameter)
 
     def _enter(self, module: nn.Module, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         recorder = self._recorder
@@ -156,7 +168,9 @@ class ModuleWatcher:
             call.draft.is_recompute = recomputed
             observer = recorder.observer_of(record)
             call.draft.parameters = {
-                key: observer.nest(value) for key, value in module._parameters.items() if value is not None
+                key: observer.nest(value)
+                for key, value in module._parameters.items()
+                if value is not None and not is_lazy(value)
             }
             call.mutated = None
             recorder.meter.flush()
@@ -173,6 +187,8 @@ class ModuleWatcher:
                 self._recorder.parents.pop()
             if opened.module is module:
                 if opened.call is not None:
+                    if id(module) in self._lazy:
+                        self._hook_parameters(module, self._lazy.pop(id(module)))
                     self._end(opened, opened.call, output, error)
                 return
 
@@ -183,12 +199,11 @@ class ModuleWatcher:
         else:
             self._recorder.end(call, output)
 
-    def _hook_parameter(self, name: str, parameter_name: str, parameter: nn.Parameter) -> None:
+    def _hook_parameter(self, name: str, parameter_name: str, parameter: nn.Parameter) -> Any:
         def accumulated(leaf: torch.Tensor) -> None:
             self._recorder.boundary.run(name, lambda: self._take_gradient(name, parameter_name, leaf))
 
-        handle = parameter.register_post_accumulate_grad_hook(Hook(accumulated))  # type: ignore[no-untyped-call]
-        self._gradient_handles[name].append(handle)
+        return parameter.register_post_accumulate_grad_hook(Hook(accumulated))  # type: ignore[no-untyped-call]
 
     def _take_gradient(self, name: str, parameter_name: str, leaf: torch.Tensor) -> None:
         if not self._recorder.selection.takes_direction("backward"):

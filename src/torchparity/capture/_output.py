@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from torchparity.capture._closing import closing_line, size_of, unwritten
@@ -62,8 +63,8 @@ class Output:
         records = self._differing.of_step(step, done.records) if self._differing else done.records
         try:
             self._begin(step)
+            self._steps[self._folder(step)] = len(records)
             self._begun = None
-            self._steps[self._writer.path / f"step{step}" / f"rank{self._writer.rank}"] = len(records)
             kept = (
                 []
                 if self._task == "structure"
@@ -78,9 +79,16 @@ class Output:
         return values if self._task == "tensor" or self._selection.stores(record.name) else {}
 
     def _begin(self, step: int) -> None:
-        if self._begun != step:
-            self._writer.start_step(step)
-            self._begun = step
+        if self._begun == step:
+            return
+        if self._begun is not None:  # a fault of ours cost its records, when some of its tensors were already stored
+            self._writer.finish_step(missing=[f"step {self._begun} could not be recorded."])
+        self._writer.start_step(step)
+        self._begun = step
+        self._steps[self._folder(step)] = 0
+
+    def _folder(self, step: int) -> Path:
+        return self._writer.path / f"step{step}" / f"rank{self._writer.rank}"
 
     def _fail(self, error: ParityError) -> None:
         self._failure = error
@@ -109,7 +117,8 @@ class Output:
             remarks=self._differing.sentences() if self._differing else [],
         )
         _log.info("%s", line)
-        print(line)  # noqa: T201 - the one line at the end
+        with suppress(OSError, ValueError):  # nobody reads it, or the terminal has no such letter
+            print(line)  # noqa: T201 - the one line at the end
 
 
 def _is_finished(folder: Path) -> bool:

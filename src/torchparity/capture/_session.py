@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import weakref
 from collections.abc import Sequence
@@ -58,6 +59,7 @@ class Session:
         self._was_started = self._is_started = False  # started by the user, whether or not this step is wanted
         self._has_data = self._has_warned = False
         self._is_over = self._is_closed = False
+        self._process = os.getpid()
         if config.enable_dataloader:
             self._loader.attach()
 
@@ -111,7 +113,7 @@ class Session:
         self._watching.end_step()
         self._loader.detach()
         self._is_over = self._is_closed = True
-        if self._output is not None:
+        if self._output is not None and os.getpid() == self._process:  # a forked child has no part in it
             self._output.close(self._left_out())
 
     def save(self, variable: Any, name: str, save_backward: bool = True) -> None:
@@ -185,6 +187,8 @@ class Session:
     def _store(self, tensor: SharedTensor) -> None:
         if self._output is not None and not self._output.is_over:
             self._output.store(self._step, tensor)
+        if self._output is None or self._output.is_over:
+            tensor.values = None  # nobody will write it: let it go
 
     def _begin_batch(self) -> None:
         if not self._is_over:

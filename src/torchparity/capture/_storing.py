@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import torch
 
-from torchparity.capture._memory import copied
 from torchparity.capture._meter import Meter, SeenTensor
 
 
@@ -17,5 +16,5 @@ class StoringMeter:
     def see(self, tensor: torch.Tensor, *, keep: bool = True) -> SeenTensor:
         seen = self._meter.see(tensor, keep=keep)
         if seen.measurement is not None and seen.measurement.values is None:
-            seen.measurement.values = copied(getattr(tensor, "_local_tensor", tensor))
+            seen.measurement.values = self._meter.copy(getattr(tensor, "_local_tensor", tensor))
         return seen

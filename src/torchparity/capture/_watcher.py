@@ -10,6 +10,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from torchparity.capture._apis import Api, ApiTable
+from torchparity.capture._memory import tensors_in
 from torchparity.capture._recorder import Call, Recorder
 
 
@@ -60,7 +61,10 @@ class ApiWatcher(TorchFunctionMode):
         if not (_holds_tensor(args) or _holds_tensor(output) or _holds_tensor(kwargs)):
             return  # torch.device("cpu"), torch.set_grad_enabled(False): nothing to compare
         meter = self._recorder.meter
-        if api.writes_buffers:
+        if api.writes_below:
+            for tensor in tensors_in((*args, *kwargs.values())):
+                meter.renew(tensor)
+        elif api.writes_buffers:
             for value in (*args, *kwargs.values()):
                 if isinstance(value, torch.Tensor) and not value.requires_grad:
                     meter.renew(value)

@@ -18,6 +18,7 @@ from torchparity.records import Statistics
 
 _SHARED_FROM = 1 << 16  # numbers from which a second core is worth waking
 _FLOAT_BYTES = 4
+_RESULT_ROWS = 1024
 Reading = tuple[Statistics, str | None]
 Rows = npt.NDArray[np.float64]
 Checksums = npt.NDArray[np.uint32]
@@ -40,6 +41,24 @@ class Arena(Protocol):
     def take(self) -> list[Reading]: ...
 
 
+class _Results:
+    """Rows and checksums for a stretch of the step.
+
+    In few large pieces: small ones that last until the step ends would lie between the
+    user's tensors, and where those were freed no other would fit.
+    """
+
+    def __init__(self, rows: int, cores: int) -> None:
+        self.rows, self.crcs = np.zeros((rows, cores, _blocks.ROW)), np.zeros((rows, cores), np.uint32)
+        self.used = 0
+
+    def has_room_for(self, rows: int) -> bool:
+        return self.used + rows <= len(self.rows)
+
+    def next(self, rows: int) -> tuple[Rows, Checksums]:
+        return self.rows[self.used : self.used + rows], self.crcs[self.used : self.used + rows]
+
+
 class HostArena:
     """float32 in host memory: all tensors of a flush in one compiled call, their checksums in the same pass."""
 
@@ -53,8 +72,7 @@ class HostArena:
         self._waiting: list[int] = []
         self._waiting_count = 0
         self._counts: list[int] = []
-        self._rows: list[Rows] = []
-        self._crcs: list[Checksums] = []
+        self._results: list[_Results] = []
 
     def add(self, address: int, count: int, dtype: str) -> None:
         self._waiting += (address, count)
@@ -65,7 +83,10 @@ class HostArena:
         if not self._waiting:
             return
         table = np.array(self._waiting, np.int64).reshape(-1, 2)
-        rows, crcs = np.zeros((len(table), self._cores, _blocks.ROW)), np.zeros((len(table), self._cores), np.uint32)
+        if not self._results or not self._results[-1].has_room_for(len(table)):
+            self._results.append(_Results(max(_RESULT_ROWS, len(table)), self._cores))
+        results = self._results[-1]
+        rows, crcs = results.next(len(table))
         if self._waiting_count < _SHARED_FROM or self._cores == 1:
             _blocks.measure_part(table, self._exact, self._crc, rows, crcs, 0, 1)
             rows[:, 1:, _blocks.MAX], rows[:, 1:, _blocks.MIN] = -np.inf, np.inf
@@ -76,16 +97,16 @@ class HostArena:
                     _join(table, crcs)
         if self._checksums and not self._crc:
             crcs[:, 0] = [_checksum(*entry) for entry in table.tolist()]
-        self._rows.append(rows)
-        self._crcs.append(crcs[:, 0])
+        results.used += len(table)
         self._waiting, self._waiting_count = [], 0
 
     def take(self) -> list[Reading]:
         self.flush()
         if not self._counts:
             return []
-        rows, crcs, counts = np.concatenate(self._rows), np.concatenate(self._crcs).tolist(), self._counts
-        self._rows, self._crcs, self._counts = [], [], []
+        rows = np.concatenate([part.rows[: part.used] for part in self._results])
+        crcs = np.concatenate([part.crcs[: part.used, 0] for part in self._results]).tolist()
+        counts, self._counts, self._results = self._counts, [], []
         checksums = [f"{crc:08x}" for crc in crcs] if self._checksums else [None] * len(counts)
         statistics = [_statistics(count, row) for count, row in zip(counts, _combined(rows).tolist(), strict=True)]
         return list(zip(statistics, checksums, strict=True))
