@@ -11,7 +11,6 @@ from zlib import crc32
 
 from torchparity.compare._rows import Row, Side
 from torchparity.errors import ParityError
-from torchparity.kernels._pairs import compare_pair
 from torchparity.records import PairMetrics, TensorLeaf, ValueLeaf
 from torchparity.storage import RunPart
 
@@ -84,7 +83,7 @@ class ValueComparer:
         places = _places(mine, other)
         known = self._known.get(places)
         if known is None:
-            known = self._known[places] = compare_pair(self._candidate.tensor(mine), self._baseline.tensor(other))
+            known = self._known[places] = self._compared(mine, other, parts=None)
         if isinstance(known, ParityError):
             raise known
         return known
@@ -93,9 +92,14 @@ class ValueComparer:
         """Compare one pair within one thread."""
         mine, other = pair
         try:
-            return compare_pair(self._candidate.tensor(mine), self._baseline.tensor(other), parts=1)
+            return self._compared(mine, other, parts=1)
         except ParityError as error:
             return error
+
+    def _compared(self, mine: TensorLeaf, other: TensorLeaf, *, parts: int | None) -> PairMetrics:
+        from torchparity.kernels._pairs import compare_pair  # loads the compiler, which other modes do without
+
+        return compare_pair(self._candidate.tensor(mine), self._baseline.tensor(other), parts=parts)
 
 
 def _places(mine: TensorLeaf, other: TensorLeaf) -> Any:
