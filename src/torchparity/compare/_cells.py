@@ -12,7 +12,6 @@ import polars as pl
 from torchparity.compare._columns import Mode, columns_of
 from torchparity.compare._metrics import ABSENT, checksums, is_number
 from torchparity.compare._rows import Row, Side
-from torchparity.compare._verdicts import requires_grad_agrees
 from torchparity.records import TensorLeaf
 
 StackOf = Callable[[str], Sequence[str]]
@@ -31,7 +30,8 @@ def frame_of(rows: Sequence[Row], mode: Mode, stack_of: StackOf | None) -> pl.Da
         columns += _numbers_of(rows, mode)
         values = [[side.values() if side else _NO_VALUES for side in entries] for entries in sides]
         columns += [_numbers([entry[place] for entry in entries]) for entries in values for place in range(4)]
-    columns += [_texts([str(requires_grad_agrees(row)) for row in rows]), _texts([row.verdict for row in rows])]
+    agrees = (columns[6] == columns[7]).cast(pl.String).str.to_titlecase()
+    columns += [agrees, _texts([row.verdict for row in rows])]
     if mode != "md5":
         columns.append(_texts([_message(row) for row in rows]))
     if stack_of is not None:
@@ -46,7 +46,7 @@ def _numbers_of(rows: Sequence[Row], mode: Mode) -> list[pl.Series]:
     if mode == "real":
         return [_numbers([row.metrics[place] for row in rows]) for place in range(6)]
     differences = [_numbers([row.differences[place] for row in rows]) for place in range(4)]
-    return differences + [_texts([_percent(row.relative[place]) for row in rows]) for place in range(4)]
+    return differences + [_percents([row.relative[place] for row in rows]) for place in range(4)]
 
 
 def _texts(cells: Sequence[str]) -> pl.Series:
@@ -58,6 +58,14 @@ def _numbers(cells: Sequence[Any]) -> pl.Series:
     if set(map(type, cells)) != {float}:
         return _texts([text(cell) for cell in cells])
     return pl.Series(cells, dtype=pl.Float64).cast(pl.String).str.strip_suffix(".0").replace("NaN", "nan")
+
+
+def _percents(cells: Sequence[Any]) -> pl.Series:
+    """Return a column of relative errors in percent; nan and infinities have no sign."""
+    if set(map(type, cells)) != {float}:
+        return _texts([_percent(cell) for cell in cells])
+    numbers = pl.Series(cells, dtype=pl.Float64)
+    return ((numbers * 100).cast(pl.String) + "%").zip_with(numbers.is_finite(), _numbers(cells))
 
 
 def _message(row: Row) -> str:

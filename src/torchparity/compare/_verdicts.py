@@ -7,6 +7,7 @@ from typing import Any
 
 from torchparity.compare._metrics import ABSENT, UNMATCHED, checksums, is_number
 from torchparity.compare._rows import Row
+from torchparity.records import TensorLeaf
 
 _COSINE, _LOW_COSINE = 0.99, 0.9
 _SMALL_ERROR, _LARGE_ERROR = 0.001, 1.0
@@ -53,10 +54,10 @@ def checksum_result(row: Row) -> str:
 
 
 def requires_grad_agrees(row: Row) -> bool:
-    left, right = (
-        getattr(side.leaf, "requires_grad", None) if side else None for side in (row.candidate, row.baseline)
-    )
-    return left == right
+    left, right = row.candidate, row.baseline
+    mine = left.leaf.requires_grad if left is not None and isinstance(left.leaf, TensorLeaf) else None
+    other = right.leaf.requires_grad if right is not None and isinstance(right.leaf, TensorLeaf) else None
+    return mine == other
 
 
 def differs(row: Row) -> bool:
