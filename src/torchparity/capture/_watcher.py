@@ -59,6 +59,9 @@ class ApiWatcher(TorchFunctionMode):
 
     def _finish(self, api: Api, call: Call, args: Sequence[Any], kwargs: dict[str, Any], output: Any) -> None:
         meter = self._recorder.meter
+        if api.name.startswith("Ops._c10d_functional"):
+            for tensor in tensors_in(output):  # still on its way
+                torch.ops._c10d_functional.wait_tensor(tensor)
         if api.writes_below:
             for tensor in tensors_in((*args, *kwargs.values())):
                 meter.renew(tensor)
