@@ -20,7 +20,16 @@ from typing import Any
 import msgspec
 import torch
 
-from torchparity.capture._memory import copied, has_memory, is_dense, is_measurable, name_of, widened
+from torchparity.capture._memory import (
+    copied,
+    has_memory,
+    is_dense,
+    is_measurable,
+    name_of,
+    repeated,
+    unrepeated,
+    widened,
+)
 from torchparity.capture._rooms import Rooms
 from torchparity.capture._xor import xor_checksum
 from torchparity.kernels._arena import Arena, HostArena
@@ -113,6 +122,7 @@ class Meter:
         self._arenas: dict[torch.device, Arena | None] = {}
         self._portable = PortableArena()
         self._portable_open: list[tuple[Measurement, int]] = []
+        self._repeated: list[tuple[Measurement, Measurement, int]] = []  # expanded tensors, each element once
         self._waiting: list[torch.Tensor] = []
         self._open: dict[int, list[Measurement]] = {}  # by arena, in the order in which it will tell
 
@@ -224,6 +234,7 @@ class Meter:
         with self._lock:
             self.flush()
             portable, self._portable_open = self._portable_open, []
+            expanded, self._repeated = self._repeated, []
             self._seen.clear()
             self._measured.clear()
             self._ages.clear()
@@ -241,6 +252,8 @@ class Meter:
             statistics = self._portable.take()
             for measurement, number in portable:
                 measurement.statistics = statistics[number]
+            for measurement, once, times in expanded:
+                measurement.statistics = repeated(once.statistics, times) if once.statistics is not None else None
 
     def _unversioned(self, tensor: torch.Tensor) -> SeenTensor:
         if not is_measurable(tensor) or not has_memory(tensor):
@@ -305,6 +318,13 @@ class Meter:
             measurement.values = self.copy(tensor)
         if self._kept.xor:
             measurement.checksum = xor_checksum(from_torch(tensor))
+            return measurement
+        if 0 in tensor.stride() and not self._kept.checksum:
+            tensor, times = unrepeated(tensor)
+            once = Measurement()
+            self._repeated.append((measurement, once, times))
+            if not self._wait_for_arena(tensor, once):
+                self._measure_now(tensor, once)
         elif not self._wait_for_arena(tensor, measurement):
             self._measure_now(tensor, measurement)
         return measurement
