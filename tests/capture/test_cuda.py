@@ -136,3 +136,58 @@ def test_tensors_of_two_streams_are_measured_on_their_own(cuda, tmp_path):
     records = open_run(tmp_path).part().records
     assert records["Tensor.mul.0.forward"].output[0].statistics.max == 6
     assert records["Tensor.add.0.forward"].output[0].statistics.max == both.max().item()
+
+
+def test_a_copy_to_the_host_that_is_still_on_its_way_is_waited_for(cuda, tmp_path):
+    pinned = torch.zeros(1 << 24, pin_memory=True)
+    with capture(tmp_path, level="L1"):
+        source = torch.full((1 << 24,), 2.0, device=cuda)
+        torch.cuda._sleep(1 << 28)
+        pinned.copy_(source, non_blocking=True)
+
+    assert open_run(tmp_path).part().records["Tensor.copy_.0.forward"].output[0].statistics.min == 2
+
+
+def test_a_cuda_graph_is_captured_and_replayed_as_without_a_recording(cuda, tmp_path):
+    held = torch.ones(4, device=cuda)
+    with capture(tmp_path, level="L1"):
+        held.add(0)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            result = held.mul(3)
+        graph.replay()
+        result.add(1)
+        held.fill_(2)
+        graph.replay()
+        result.add(1)
+
+    records = open_run(tmp_path).part().records
+    assert "Tensor.mul.0.forward" not in records
+    assert records["Tensor.add.1.forward"].input_args[0].statistics.max == 3
+    assert records["Tensor.add.2.forward"].input_args[0].statistics.max == 6
+    graph.replay()
+    assert result.tolist() == [6, 6, 6, 6]
+
+
+def test_a_list_of_thousands_of_tensors_is_measured(cuda, tmp_path):
+    tensors = [torch.full((3,), float(number), device=cuda) for number in range(5000)]
+    with capture(tmp_path, level="L1"):
+        torch._foreach_add(tensors, 1.0)
+
+    record = open_run(tmp_path).part().records["Torch._foreach_add.0.forward"]
+    assert [leaf.statistics.max for leaf in record.input_args[0]] == list(range(5000))
+
+
+@pytest.mark.parametrize("task", ["statistics", "md5"])
+def test_without_a_compiler_torchs_own_operators_measure(cuda, tmp_path, monkeypatch, task, caplog):
+    def refuse(*_):
+        raise RuntimeError("Failed to find C compiler")
+
+    monkeypatch.setattr("torchparity.kernels._cuda.CudaArena._launch", refuse)
+    with capture(tmp_path, level="L1", **TASKS[task]):
+        torch.arange(5.0, device=cuda).add(1)
+
+    part = open_run(tmp_path).part()
+    leaf = part.records["Tensor.add.0.forward"].output[0]
+    assert leaf.statistics.max == 5 and part.problems == []
+    assert "Failed to find C compiler" in caplog.text

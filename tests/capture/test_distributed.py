@@ -35,6 +35,15 @@ with capture(sys.argv[2], task="tensor"):
     dist.broadcast(x, src=0)
 dist.destroy_process_group()
 """
+FUNCTIONAL = """
+import time
+import torch.distributed._functional_collectives as functional
+with capture(sys.argv[2], task="tensor"):
+    x = torch.full((2,), float(rank + 1))
+    if rank == 1: time.sleep(1)
+    functional.all_reduce(x, "sum", dist.group.WORLD) + 0
+dist.destroy_process_group()
+"""
 DDP = """
 from torch.nn.parallel import DistributedDataParallel
 torch.manual_seed(0)
@@ -109,6 +118,16 @@ def test_collectives_have_values_before_and_after_and_their_group(tmp_path, port
         assert part.verify() == []
     received = run.part(rank=1).records["Distributed.recv.0.forward"].output[0]
     assert run.part(rank=1).tensor(received).array.tolist() == [5, 5]
+
+
+def test_a_functional_collective_is_waited_for_before_it_is_read(tmp_path, port):
+    run = run_two(FUNCTIONAL, tmp_path, port)
+
+    for rank in run.ranks:
+        part = run.part(rank=rank)
+        record = part.records["Ops._c10d_functional.all_reduce.0.forward"]
+        assert part.tensor(record.input_args[0]).array.tolist() == [rank + 1.0] * 2
+        assert part.tensor(record.output[0]).array.tolist() == [3.0, 3.0]
 
 
 def test_a_ddp_step_is_recorded_on_both_ranks(tmp_path, port):

@@ -53,6 +53,23 @@ def test_what_a_step_lets_go_of_does_not_pile_up(tmp_path, settings, most):
     assert growth(STEP, tmp_path, repr(settings)) < most
 
 
+EXPANDED = """
+class Nothing(torch.nn.Module):
+    def forward(self, tensor):
+        return None
+model = Nothing()
+before = most()
+with capture(sys.argv[1] + "/run", model=model):
+    model(torch.ones(1).expand(30_000, 30_000))
+    model(torch.ones(1, 1_000, dtype=torch.bool).expand(1_000_000, 1_000))
+print("grew by", most() - before)
+"""
+
+
+def test_an_expanded_tensor_is_not_made_real(tmp_path):
+    assert growth(EXPANDED, tmp_path) < 400
+
+
 DISK_FULL = """
 import resource, signal, time
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

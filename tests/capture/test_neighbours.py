@@ -20,6 +20,7 @@ from torch.utils._pytree import tree_map
 from tests.conftest import ROOT
 from torchparity import open_run
 from torchparity.capture import PrecisionDebugger, capture
+from torchparity.kernels._arena import HostArena
 
 
 def values(path, record, role="input_args", place=0):
@@ -479,3 +480,53 @@ def test_a_memory_that_was_made_smaller_than_its_tensor_is_not_read(tmp_path):
 
     records = open_run(tmp_path).part().records
     assert [records[f"Module.Shape.forward.{number}"].input_args[0].statistics for number in range(3)] == [None] * 3
+
+
+def test_what_is_captured_into_a_cuda_graph_is_passed_over_and_a_replay_is_noticed(tmp_path, monkeypatch, capsys):
+    tensor = torch.zeros(2)
+
+    def replay(graph):
+        (ctypes.c_float * 2).from_address(graph)[:] = [7.0, 7.0]
+
+    address = tensor.data_ptr()
+    graph = torch.cuda.CUDAGraph
+    monkeypatch.setattr(graph, "capture_begin", lambda graph: None)
+    monkeypatch.setattr(graph, "capture_end", lambda graph: None)
+    monkeypatch.setattr(graph, "replay", replay)
+    with capture(tmp_path):
+        torch.exp(tensor)
+        graph.capture_begin(None)
+        torch.sin(tensor)
+        graph.capture_end(None)
+        graph.replay(address)
+        torch.exp(tensor)
+    assert graph.replay is replay
+
+    part = open_run(tmp_path).part()
+    assert list(part.records) == ["Torch.exp.0.forward", "Torch.exp.1.forward"]
+    assert part.records["Torch.exp.1.forward"].input_args[0].statistics.max == 7
+    assert "captured into a CUDA graph was not recorded" in capsys.readouterr().out
+
+
+def test_an_arena_that_fails_costs_what_it_had_in_hand_and_is_not_used_again(tmp_path, monkeypatch):
+    flush, number = HostArena.flush, iter(range(1_000_000))
+
+    def failing(arena):
+        if arena._waiting and next(number) >= 2:
+            raise RuntimeError("no compiler")
+        flush(arena)
+
+    monkeypatch.setattr(HostArena, "flush", failing)
+    with capture(tmp_path):
+        for value in range(6):
+            torch.full((2,), float(value)).exp()
+
+    part = open_run(tmp_path).part()
+    shown = {
+        name: record.input_args[0].statistics.max
+        for name, record in part.records.items()
+        if name.startswith("Tensor.exp") and record.input_args[0].statistics
+    }
+    assert len(shown) >= 4
+    assert all(value == int(name.split(".")[2]) for name, value in shown.items())
+    assert any("no compiler" in problem for problem in part.problems)

@@ -7,10 +7,12 @@ import zlib
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from tests.capture.oracle import Oracle
 from tests.capture.zoo import ZOO, Training
-from torchparity import open_run, to_torch
+from tests.kernels.test_cpu import assert_same
+from torchparity import from_torch, open_run, to_torch
 from torchparity.capture import capture
 from torchparity.kernels.reference import PLUGIN as REFERENCE
 from torchparity.records import TensorLeaf
@@ -153,3 +155,41 @@ def test_memory_that_changes_behind_the_version_is_looked_at_again(tmp_path):
     part = open_run(tmp_path).part()
 
     assert [part.tensor(part.records[f"Tensor.mul.{n}.forward"].input_args[0]).array[0] for n in range(3)] == [1, 5, 7]
+
+
+BROKEN = torch.tensor([torch.nan, 1.0, torch.inf, -torch.inf, 0.0])
+VIEWS = {
+    "overlapping": torch.arange(10.0).as_strided((4, 3), (2, 1)),
+    "expanded": torch.arange(10.0).expand(3, 10),
+    "expanded-twice": torch.arange(10.0).view(2, 1, 5).expand(2, 4, 5).expand(3, 2, 4, 5),
+    "expanded-number": torch.tensor(3.0).expand(2, 3),
+    "expanded-nonfinite": BROKEN.expand(4, 5),
+    "expanded-integers": torch.arange(10).expand(3, 10),
+    "expanded-bools": (torch.arange(10) > 3).expand(3, 10),
+    "expanded-halves": torch.arange(10.0).to(torch.bfloat16).expand(3, 10),
+    "expanded-complex": torch.complex(torch.arange(3.0), torch.ones(3)).conj().expand(2, 3),
+    "windows": torch.arange(10.0).unfold(0, 4, 1),
+    "steps": torch.arange(10.0)[1::3],
+    "empty": torch.empty(0, 3),
+    "expanded-empty": torch.zeros(1).expand(0, 5),
+}
+
+
+@pytest.mark.parametrize("task", ["statistics", "tensor"])
+@pytest.mark.parametrize("summary", ["statistics", "md5"])
+@pytest.mark.parametrize("view", list(VIEWS))
+def test_views_of_every_kind_are_measured_and_stored_as_they_show(view, task, summary, tmp_path):
+    class Nothing(nn.Module):
+        def forward(self, tensor):
+            return None
+
+    model, shown = Nothing(), from_torch(VIEWS[view])
+    with capture(tmp_path, model=model, task=task, summary_mode=summary):
+        model(VIEWS[view])
+
+    part = open_run(tmp_path).part()
+    leaf = part.records["Module.Nothing.forward.0"].input_args[0]
+    assert_same(leaf.statistics, REFERENCE.statistics(shown), 1e-6)
+    assert leaf.checksum == (REFERENCE.checksum(shown) if summary == "md5" else None)
+    if task == "tensor":
+        assert part.tensor(leaf).raw().tobytes() == shown.raw().tobytes()

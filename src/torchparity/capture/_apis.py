@@ -51,6 +51,7 @@ _EXPOSES_BY_NAME = _words(
     """storage data_ptr __array__ __dlpack__ numpy _typed_storage __cuda_array_interface__ share_memory_
     """
 )
+_ARRIVES_LATER = frozenset({"to", "copy_", "type", "_foreach_copy_"})
 _RNN = frozenset({"lstm", "gru", "rnn_tanh", "rnn_relu", "lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell"})
 # What `risk_level: CORE` keeps: where rounding, reduction order or range usually go wrong.
 _CORE_WORDS = _words(
@@ -76,6 +77,7 @@ class Api:
     writes_buffers: bool = False  # changes arguments without a new version, but none that requires a gradient
     writes_below: bool = False  # may change any argument without a new version
     writes: bool = True  # may change its arguments
+    arrives_later: bool = False  # can return before the device has copied
 
 
 class ApiTable:
@@ -115,6 +117,7 @@ class ApiTable:
             exposes_storage=exposes,
             writes_buffers=name.endswith(_WRITES_BUFFERS) or full.split(".")[1:2] == ["native_batch_norm"],
             writes_below=writes_below,
+            arrives_later=name in _ARRIVES_LATER,
             writes=writes_below or _may_write(full, name),
         )
 

@@ -21,11 +21,12 @@ class Boundary:
     def __init__(self) -> None:
         self.failures: Counter[str] = Counter()
         self._process = os.getpid()
+        self.is_closed = False  # for a while: nothing of ours may run
         self.spent = 0.0  # seconds in our own code, which are no part of what a call took
 
     def run(self, what: str, work: Callable[..., Any], *arguments: Any) -> Any:
         """Return what `work(*arguments)` returns, or None where it failed. Torch functions inside are not recorded."""
-        if os.getpid() != self._process:
+        if self.is_closed or os.getpid() != self._process:
             return None  # a forked worker of a DataLoader inherits the watchers, and must not write
         began = time.perf_counter()
         try:

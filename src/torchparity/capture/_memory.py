@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
+import msgspec
 import torch
 
 from torchparity.capture._rooms import Rooms
+from torchparity.records import Statistics
 from torchparity.storage import SharedTensor
 from torchparity.storage._torch import from_torch, memory
 from torchparity.tensors import DTYPES, HostTensor
@@ -71,6 +73,27 @@ def _fills(shape: tuple[int, ...], stride: tuple[int, ...]) -> bool:
             return False
         expected *= size
     return True
+
+
+def unrepeated(tensor: torch.Tensor) -> tuple[torch.Tensor, int]:
+    """Return each element of an expanded tensor once, and how often it is shown: in full it may not fit in memory."""
+    times = 1
+    if tensor.numel():
+        for dimension, (size, step) in enumerate(zip(tensor.shape, tensor.stride(), strict=True)):
+            if step == 0 and size > 1:
+                tensor, times = tensor.detach().narrow(dimension, 0, 1), times * size
+    return tensor, times
+
+
+def repeated(statistics: Statistics, times: int) -> Statistics:
+    """Return the statistics of a tensor that shows each element several times."""
+    norms = {name: getattr(statistics, name) for name in ("norm", "finite_norm")}
+    counts = {name: getattr(statistics, f"{name}_count") for name in ("nan", "inf", "negative_inf", "zero")}
+    return msgspec.structs.replace(
+        statistics,
+        **{name: None if norm is None else norm * times**0.5 for name, norm in norms.items()},
+        **{f"{name}_count": None if count is None else count * times for name, count in counts.items()},
+    )
 
 
 def widened(tensor: torch.Tensor) -> HostTensor:

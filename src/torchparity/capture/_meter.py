@@ -11,16 +11,26 @@ by `finish`, when the step ends.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import Any
 
 import msgspec
 import torch
 
-from torchparity.capture._memory import copied, has_memory, is_dense, is_measurable, name_of, widened
+from torchparity.capture._memory import (
+    copied,
+    has_memory,
+    is_dense,
+    is_measurable,
+    name_of,
+    repeated,
+    unrepeated,
+    widened,
+)
 from torchparity.capture._rooms import Rooms
 from torchparity.capture._xor import xor_checksum
 from torchparity.kernels._arena import Arena, HostArena
@@ -30,6 +40,7 @@ from torchparity.records import Statistics, TensorLeaf
 from torchparity.storage import SharedTensor
 from torchparity.storage._torch import from_torch
 
+_log = logging.getLogger("torchparity")
 _LOW = (torch.float16, torch.bfloat16)
 _UNSWEPT = 32 << 20  # bytes of memory that may be gone and still pinned
 _UNSWEPT_EACH = 8 << 10  # and more where there are many to look through
@@ -113,8 +124,10 @@ class Meter:
         self._arenas: dict[torch.device, Arena | None] = {}
         self._portable = PortableArena()
         self._portable_open: list[tuple[Measurement, int]] = []
+        self._repeated: list[tuple[Measurement, Measurement, int]] = []  # expanded tensors, each element once
         self._waiting: list[torch.Tensor] = []
         self._open: dict[int, list[Measurement]] = {}  # by arena, in the order in which it will tell
+        self._broken: set[int] = set()  # arenas that failed: what they measured before is still taken
 
     def see(self, tensor: torch.Tensor, *, keep: bool = True) -> SeenTensor:
         """Return what is known of a tensor, adding it to what waits if need be; without `keep` it is not remembered."""
@@ -145,7 +158,7 @@ class Meter:
     @property
     def takes_lists(self) -> bool:
         """Whether tensors may be measured many at a time: not where a copy or a sum of each is kept."""
-        return not self._kept.values and not self._kept.xor
+        return not self._kept.values and not self._kept.xor and not self._broken
 
     def waits(self, tensor: torch.Tensor) -> bool:
         """Tell whether a tensor is of the kind that waits to be measured as it lies in memory."""
@@ -186,13 +199,22 @@ class Meter:
                     self._open[id(arena)].append(entry.measurement)
 
     def flush(self) -> None:
-        """Measure what waits: from here on those tensors may change."""
+        """Measure what waits: from here on those tensors may change, and be gone."""
         if self._waiting:
-            with self._lock:
+            with self._lock, ExitStack() as each:  # which goes on with the next one when one raises
+                each.callback(self._waiting.clear)
                 for arena in self._arenas.values():
                     if arena is not None:
-                        arena.flush()
-                self._waiting.clear()
+                        each.callback(self._flush, arena)
+
+    def _flush(self, arena: Arena) -> None:
+        try:
+            arena.flush()
+        finally:
+            lost = arena.drop()
+            if lost:
+                del self._open[id(arena)][-lost:]
+                self._broken.add(id(arena))
 
     def distrust(self, *tensors: torch.Tensor) -> None:
         """Somebody got at the memory itself: it may change from now on without a new version."""
@@ -202,6 +224,12 @@ class Meter:
                 storage = tensor.untyped_storage()._cdata
                 self._pin(tensor, storage)
                 self._distrusted.add(storage)
+                self._drop(storage)
+
+    def distrust_all(self) -> None:
+        """Forget what was known of every memory: something wrote that nobody saw."""
+        with self._lock:
+            for storage in self._pins:
                 self._drop(storage)
 
     def copy(self, tensor: torch.Tensor) -> SharedTensor:
@@ -224,6 +252,7 @@ class Meter:
         with self._lock:
             self.flush()
             portable, self._portable_open = self._portable_open, []
+            expanded, self._repeated = self._repeated, []
             self._seen.clear()
             self._measured.clear()
             self._ages.clear()
@@ -241,6 +270,8 @@ class Meter:
             statistics = self._portable.take()
             for measurement, number in portable:
                 measurement.statistics = statistics[number]
+            for measurement, once, times in expanded:
+                measurement.statistics = repeated(once.statistics, times) if once.statistics is not None else None
 
     def _unversioned(self, tensor: torch.Tensor) -> SeenTensor:
         if not is_measurable(tensor) or not has_memory(tensor):
@@ -305,6 +336,13 @@ class Meter:
             measurement.values = self.copy(tensor)
         if self._kept.xor:
             measurement.checksum = xor_checksum(from_torch(tensor))
+            return measurement
+        if 0 in tensor.stride() and not self._kept.checksum:
+            tensor, times = unrepeated(tensor)
+            once = Measurement()
+            self._repeated.append((measurement, once, times))
+            if not self._wait_for_arena(tensor, once):
+                self._measure_now(tensor, once)
         elif not self._wait_for_arena(tensor, measurement):
             self._measure_now(tensor, measurement)
         return measurement
@@ -334,17 +372,30 @@ class Meter:
             measurement.checksum = self._kernel.checksum(from_torch(tensor))
 
     def _arena(self, device: torch.device) -> Arena | None:
-        if device not in self._arenas:
-            arena = self._arenas[device] = _arena_for(device, exact=self._exact, checksums=self._kept.checksum)
-            self._open[id(arena)] = []
-        return self._arenas[device]
+        arena = self._arenas.get(device)
+        if arena is None and device not in self._arenas:
+            with self._lock:
+                arena = _arena_for(device, exact=self._exact, checksums=self._kept.checksum)
+                self._open[id(arena)] = []
+                self._arenas[device] = arena
+        return None if id(arena) in self._broken else arena
 
 
 def _arena_for(device: torch.device, *, exact: bool, checksums: bool) -> Arena | None:
     if device.type == "cpu":
         return HostArena(exact=exact, checksums=checksums)
-    if device.type == "cuda" and find_spec("triton") is not None:
-        from torchparity.kernels._cuda import CudaArena  # Triton takes a second to import
+    if device.type == "cuda":
+        try:
+            from torchparity.kernels._cuda import CudaArena  # Triton takes a second to import
 
-        return CudaArena(device, checksums=checksums)
+            arena = CudaArena(device, checksums=checksums)
+            arena.try_out()
+            return arena
+        except Exception as error:  # noqa: BLE001 - Triton, its compiler, the driver: each fails in its own way
+            _log.warning(
+                "torchparity measures tensors on %s with torch's own operators, which takes longer: %s: %s",
+                device,
+                type(error).__name__,
+                str(error)[:200],
+            )
     return None

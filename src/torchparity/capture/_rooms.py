@@ -30,6 +30,8 @@ class Rooms:
 
     def copy(self, tensor: torch.Tensor) -> torch.Tensor:
         """Return a contiguous copy of a CPU tensor."""
+        if not tensor.numel():
+            return torch.empty(tensor.shape, dtype=tensor.dtype)
         room = torch.from_numpy(self._take(tensor.numel() * tensor.element_size()))
         return room.view(tensor.dtype).view(tensor.shape).copy_(tensor)
 

@@ -219,7 +219,8 @@ class Session:
         return output
 
     def _left_out(self) -> list[str]:
-        return [*self._boundary.sentences(), *self._watching.compiled.sentences()]
+        watching = self._watching
+        return [*self._boundary.sentences(), *watching.compiled.sentences(), *watching.graphs.sentences()]
 
 
 def _recorder(config: CaptureConfig, boundary: Boundary, store: Store) -> Recorder:

@@ -61,6 +61,11 @@ class ApiWatcher(TorchFunctionMode):
         if not (_holds_tensor(args) or _holds_tensor(output) or _holds_tensor(kwargs)):
             return  # torch.device("cpu"), torch.set_grad_enabled(False): nothing to compare
         meter = self._recorder.meter
+        if api.name.startswith("Ops._c10d_functional"):
+            for tensor in tensors_in(output):  # still on its way
+                torch.ops._c10d_functional.wait_tensor(tensor)
+        if api.arrives_later and (kwargs.get("non_blocking") or any(value is True for value in args)):
+            _wait_for_host_copies((*args, *kwargs.values()), output)
         if api.writes_below:
             for tensor in tensors_in((*args, *kwargs.values())):
                 meter.renew(tensor)
@@ -91,3 +96,11 @@ def _holds_tensor(value: Any) -> bool:
     if isinstance(value, (list, tuple)):
         return any(map(_holds_tensor, value))
     return isinstance(value, dict) and any(map(_holds_tensor, value.values()))
+
+
+def _wait_for_host_copies(args: Sequence[Any], output: Any) -> None:
+    """Wait for what a device is still copying into host memory, which we are about to read."""
+    if any(tensor.device.type == "cpu" for tensor in tensors_in((output, *args[:1]))):
+        for device in {tensor.device for tensor in tensors_in(args)}:
+            if device.type not in ("cpu", "meta") and hasattr(torch, device.type):
+                getattr(torch, device.type).current_stream(device).synchronize()

@@ -13,6 +13,7 @@ from torchparity.capture._compiled import CompiledRegions
 from torchparity.capture._covered import Covered
 from torchparity.capture._custom import CustomApis
 from torchparity.capture._distributed import CollectiveWatcher
+from torchparity.capture._graphs import GraphWatcher
 from torchparity.capture._mode_stack import take_off
 from torchparity.capture._modules import ModuleWatcher
 from torchparity.capture._recorder import Recorder
@@ -32,6 +33,7 @@ class Watching:
         self._collectives = CollectiveWatcher(recorder, covered)
         self.custom = CustomApis(recorder, self._apis, covered)
         self.compiled = CompiledRegions(recorder, self._apis, covered, self._modules.name_of)
+        self.graphs = GraphWatcher(recorder)
         self._scripting = ScriptingGuard()
         self._optimizer_hooks: list[Any] = []
 
@@ -43,6 +45,7 @@ class Watching:
             self._scripting.attach()
         self._see_apis()
         self.compiled.attach()
+        self.graphs.attach()
         self._optimizer_hooks = [
             register_optimizer_step_pre_hook(self._enter_optimizer),
             register_optimizer_step_post_hook(self._leave_optimizer),
@@ -56,6 +59,7 @@ class Watching:
             hook.remove()
         self._optimizer_hooks.clear()
         self.compiled.detach()
+        self.graphs.detach()
         self._recorder.parents.clear()
         self._pass_over_apis()
         self._modules.is_paused = False

@@ -29,7 +29,8 @@ class Arena(Protocol):
 
     `add` takes the address and the count of a tensor that is dense in memory and not empty; `flush` measures
     all that were added, or orders it done where the device works by itself; `take` waits for that, returns
-    the readings in the order of `add` and begins anew.
+    the readings in the order of `add` and begins anew. Where `flush` raised, `drop` forgets what it did not
+    measure, since it may be gone by the next time, and returns how many those were.
     """
 
     dtypes: frozenset[str]
@@ -37,6 +38,8 @@ class Arena(Protocol):
     def add(self, address: int, count: int, dtype: str) -> None: ...
 
     def flush(self) -> None: ...
+
+    def drop(self) -> int: ...
 
     def take(self) -> list[Reading]: ...
 
@@ -99,6 +102,13 @@ class HostArena:
             crcs[:, 0] = [_checksum(*entry) for entry in table.tolist()]
         results.used += len(table)
         self._waiting, self._waiting_count = [], 0
+
+    def drop(self) -> int:
+        lost = len(self._waiting) // 2
+        if lost:
+            del self._counts[-lost:]
+            self._waiting, self._waiting_count = [], 0
+        return lost
 
     def take(self) -> list[Reading]:
         self.flush()

@@ -46,6 +46,10 @@ class _Results:
         self.checksums = torch.empty(rows if checksums else 1, dtype=torch.int32, device=device)
         self.addresses = self.rows.data_ptr(), self.checksums.data_ptr()
         self.used = 0
+        # The rows are filled on the stream that is current now; a launch on another must come after that.
+        self.streams = {torch._C._cuda_getCurrentRawStream(self.rows.device.index)}
+        self.filled = torch.cuda.Event()  # type: ignore[no-untyped-call]
+        self.filled.record(torch.cuda.current_stream(device))
 
 
 class CudaArena:
@@ -63,12 +67,13 @@ class CudaArena:
         self._waiting_chunks = 0
         self._entries: list[tuple[int, str]] = []
         self._stream = -1
+        self._table_used = 0
         self._tables: list[tuple[torch.Tensor, torch.Tensor, npt.NDArray[np.int64]]] = []
         self._begin()
 
     def add(self, address: int, count: int, dtype: str) -> None:
         stream = torch._C._cuda_getCurrentRawStream(self._index)
-        if stream != self._stream:
+        if stream != self._stream or len(self._waiting) == _FIELDS * _ROW_SIZES[-1]:
             self.flush()
             self._stream = stream
         kind, size = self._kinds[dtype]
@@ -83,6 +88,9 @@ class CudaArena:
         rows, chunks = len(self._waiting) // _FIELDS, self._waiting_chunks
         table = self._write_table(rows)
         results = self._room_for(chunks)
+        if self._stream not in results.streams:
+            results.streams.add(self._stream)
+            self._stream_object().wait_event(results.filled)
         first_row, first_checksum = results.addresses
         arguments = (
             table,
@@ -94,6 +102,22 @@ class CudaArena:
         self._launch(rows, chunks, arguments)
         results.used += chunks
         self._waiting, self._waiting_chunks = [], 0
+
+    def drop(self) -> int:
+        lost = len(self._waiting) // _FIELDS
+        if lost:
+            del self._entries[-lost:]
+            self._waiting, self._waiting_chunks = [], 0
+        return lost
+
+    def try_out(self) -> None:
+        """Raise where this machine cannot compile or launch; waits for nothing."""
+        one = torch.ones(1, device=self._device)
+        self.add(one.data_ptr(), 1, "torch.float32")
+        self.flush()
+        used = self._table_used  # the launch may still read its table
+        self._begin()
+        self._table_used = used
 
     def take(self) -> list[Reading]:
         self.flush()
@@ -157,24 +181,32 @@ class CudaArena:
         if torch._C._cuda_getCurrentRawStream(self._index) == self._stream:
             target.copy_(source, non_blocking=True)
         else:
-            with self._on_stream():
+            with torch.cuda.stream(self._stream_object()):
                 target.copy_(source, non_blocking=True)
         return on_device.data_ptr() + first * 8
 
-    def _on_stream(self) -> Any:
-        stream = torch.cuda.ExternalStream(self._stream, self._device)  # type: ignore[no-untyped-call]
-        return torch.cuda.stream(stream)
+    def _stream_object(self) -> Any:
+        if self._stream == 0:  # for which ExternalStream would give some other stream
+            return torch.cuda.default_stream(self._device)
+        return torch.cuda.ExternalStream(self._stream, self._device)  # type: ignore[no-untyped-call]
 
     def _launch(self, rows: int, chunks: int, arguments: tuple[int, ...]) -> None:
+        """Launch on this device, which need not be the current one: a kernel is loaded for the one that is."""
+        if torch._C._cuda_getDevice() == self._index:
+            self._launch_here(rows, chunks, arguments)
+        else:
+            with torch.cuda.device(self._device):
+                self._launch_here(rows, chunks, arguments)
+
+    def _launch_here(self, rows: int, chunks: int, arguments: tuple[int, ...]) -> None:
         """Launch on the stream the tensors were added on; Triton's own way takes whatever stream is current."""
         size = next(size for size in _ROW_SIZES if rows <= size)
         constants = size, self._checksums, self._has_float8
         compiled = self._compiled.get(size)
         if compiled is None:
-            with torch.cuda.device(self._device):
-                compiled = self._compiled[size] = _launch.measure.warmup(
-                    *arguments, *constants, num_warps=_WARPS, grid=(chunks,)
-                )
+            compiled = self._compiled[size] = _launch.measure.warmup(
+                *arguments, *constants, num_warps=_WARPS, grid=(chunks,)
+            )
         run = compiled.run  # loads the kernel the first time
         metadata = compiled.function, compiled.packed_metadata
         run(chunks, 1, 1, self._stream, *metadata, None, None, None, *arguments, *constants)

@@ -35,10 +35,19 @@ class PortableArena:
     def take(self) -> list[Statistics]:
         entries, rows = self._entries, self._rows
         self._entries, self._rows = [], []
+        for device in {row.device for row, _ in rows}:
+            _wait_for(device)  # rows of other streams than the current one too
         return [
             _statistics(count, is_bool, row.cpu(), None if extremes is None else extremes.cpu())
             for (count, is_bool), (row, extremes) in zip(entries, rows, strict=True)
         ]
+
+
+def _wait_for(device: torch.device) -> None:
+    if device.type == "mps":
+        torch.mps.synchronize()
+    elif device.type != "cpu" and hasattr(torch, device.type):
+        getattr(torch, device.type).synchronize(device)
 
 
 def _stacked(parts: list[torch.Tensor | None]) -> torch.Tensor | None:
