@@ -54,6 +54,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
+    from rich.console import Console
+
     from torchparity.compare import compare_runs
     from torchparity.compare._mapping import read_mapping
     from torchparity.naming import printable
@@ -64,8 +66,11 @@ def run(options: Namespace) -> int:
         settings.data_mapping = read_mapping(options.data_mapping)
     if options.cell_mapping:
         settings.cell_mapping = read_mapping(options.cell_mapping)
-    done = compare_runs(candidate, baseline, settings)
-    written = done.write(folder, _formats(options), advice=not options.compare_only) if folder is not None else []
+    formats = _formats(options)
+    with Console(stderr=True).status("comparing") as status:  # nothing is shown unless a person looks
+        done = compare_runs(candidate, baseline, settings, lambda part: status.update(f"comparing {part}"))
+        status.update("writing")
+        written = done.write(folder, formats, advice=not options.compare_only) if folder is not None else []
     if options.diff_analyze:
         written += _analyse(done, folder)
     for note in done.notes:
