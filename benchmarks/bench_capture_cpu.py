@@ -68,7 +68,9 @@ def main() -> None:
     if options.recorder is None:
         bare, recorded = peak_memory("bare"), peak_memory("ours")
         print(json.dumps({"bench": "capture_cpu", "peak_memory_ratio": round(recorded / bare, 3), "budget": 1.1}))
-        in_peer_environment(__file__, ["--laps", str(options.laps), "--modes", *options.modes])
+        in_peer_environment(
+            __file__, ["--laps", str(options.laps), "--steps", str(options.steps), "--modes", *options.modes]
+        )
 
 
 if __name__ == "__main__":

@@ -71,7 +71,9 @@ def main() -> None:
             budget = BUDGET.get(mode) if name == "ours" else None
             print(json.dumps({"bench": "capture_cuda", **result, **extra, "budget": budget}), flush=True)
     if options.recorder is None:
-        in_peer_environment(__file__, ["--laps", str(options.laps), "--modes", *options.modes])
+        in_peer_environment(
+            __file__, ["--laps", str(options.laps), "--steps", str(options.steps), "--modes", *options.modes]
+        )
 
 
 if __name__ == "__main__":

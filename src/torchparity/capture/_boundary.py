@@ -1,4 +1,4 @@
-"""The one place where every exception is caught: nothing of ours may reach the user's training."""
+"""The one file where every exception is caught: nothing of ours may reach the user's training."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 _log = logging.getLogger("torchparity")
+Result = TypeVar("Result")
 
 
 class Boundary:
@@ -50,3 +51,11 @@ class Boundary:
     def sentences(self) -> list[str]:
         """Return one sentence per kind of failure, for the end of the run and its readers."""
         return [f"{number} times not recorded: {kind}" for kind, number in self.failures.items()]
+
+
+def attempted(work: Callable[[], Result]) -> Result | Exception:
+    """Return what `work` returns, or what it raised: for compilers and drivers, whose ways to fail nobody can list."""
+    try:
+        return work()
+    except Exception as error:  # noqa: BLE001 - the caller has another way
+        return error

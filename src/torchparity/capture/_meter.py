@@ -21,6 +21,7 @@ from typing import Any
 import msgspec
 import torch
 
+from torchparity.capture._boundary import attempted
 from torchparity.capture._memory import (
     copied,
     has_memory,
@@ -385,17 +386,21 @@ def _arena_for(device: torch.device, *, exact: bool, checksums: bool) -> Arena |
     if device.type == "cpu":
         return HostArena(exact=exact, checksums=checksums)
     if device.type == "cuda":
-        try:
-            from torchparity.kernels._cuda import CudaArena  # Triton takes a second to import
-
-            arena = CudaArena(device, checksums=checksums)
-            arena.try_out()
+        arena = attempted(lambda: _cuda_arena(device, checksums=checksums))
+        if not isinstance(arena, Exception):
             return arena
-        except Exception as error:  # noqa: BLE001 - Triton, its compiler, the driver: each fails in its own way
-            _log.warning(
-                "torchparity measures tensors on %s with torch's own operators, which takes longer: %s: %s",
-                device,
-                type(error).__name__,
-                str(error)[:200],
-            )
+        _log.warning(
+            "torchparity measures tensors on %s with torch's own operators, which takes longer: %s: %s",
+            device,
+            type(arena).__name__,
+            str(arena)[:200],
+        )
     return None
+
+
+def _cuda_arena(device: torch.device, *, checksums: bool) -> Arena:
+    from torchparity.kernels._cuda import CudaArena  # Triton takes a second to import
+
+    arena = CudaArena(device, checksums=checksums)
+    arena.try_out()
+    return arena

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from typing import Any, Protocol
+from typing import Protocol
 
 import numba
 import numpy as np
@@ -13,7 +13,7 @@ from isal import isal_zlib
 
 from torchparity.kernels import _blocks
 from torchparity.kernels._crc import compiled_crc, joined
-from torchparity.kernels._statistics import statistics_of
+from torchparity.kernels._statistics import statistics_of_row
 from torchparity.records import Statistics
 
 _SHARED_FROM = 1 << 16  # numbers from which a second core is worth waking
@@ -118,7 +118,9 @@ class HostArena:
         crcs = np.concatenate([part.crcs[: part.used, 0] for part in self._results]).tolist()
         counts, self._counts, self._results = self._counts, [], []
         checksums = [f"{crc:08x}" for crc in crcs] if self._checksums else [None] * len(counts)
-        statistics = [_statistics(count, row) for count, row in zip(counts, _combined(rows).tolist(), strict=True)]
+        statistics = [
+            statistics_of_row(count, row) for count, row in zip(counts, _combined(rows).tolist(), strict=True)
+        ]
         return list(zip(statistics, checksums, strict=True))
 
 
@@ -143,20 +145,3 @@ def _combined(rows: Rows) -> Rows:
     whole[:, _blocks.MAX] = rows[:, :, _blocks.MAX].max(axis=1)
     whole[:, _blocks.MIN] = rows[:, :, _blocks.MIN].min(axis=1)
     return whole
-
-
-def _statistics(count: int, row: list[float]) -> Statistics:
-    total, squares, largest, smallest, zeros, nans, infs, negative_infs = row
-    finite: Any = count - int(nans + infs + negative_infs)
-    return statistics_of(
-        count=count,
-        largest=largest if finite else None,
-        smallest=smallest if finite else None,
-        mean=total / max(1, finite),
-        norm=squares**0.5,
-        nan=int(nans),
-        inf=int(infs),
-        negative_inf=int(negative_infs),
-        zero=int(zeros),
-        is_bool=False,
-    )

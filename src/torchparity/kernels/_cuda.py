@@ -13,7 +13,8 @@ from torchparity.kernels import _launch
 from torchparity.kernels._arena import Reading
 from torchparity.kernels._crc import after_zeros, times
 from torchparity.kernels._join import joined_checksums, joined_rows
-from torchparity.kernels._statistics import statistics_of
+from torchparity.kernels._statistics import statistics_of_row
+from torchparity.records import Statistics
 
 _KINDS = {
     "torch.float32": (_launch.FLOAT32, 4),
@@ -222,19 +223,7 @@ def _factors(device: torch.device) -> torch.Tensor:
     return words.to(device, non_blocking=True)
 
 
-def _statistics(count: int, dtype: str, row: list[float], extremes: list[int]) -> Any:
-    total, squares, largest, smallest, zeros, nans, infs, negative_infs = row
-    finite = count - int(nans + infs + negative_infs)
+def _statistics(count: int, dtype: str, row: list[float], extremes: list[int]) -> Statistics:
     is_float = dtype.startswith(("torch.float", "torch.bfloat"))
-    return statistics_of(
-        count=count,
-        largest=(largest if is_float else extremes[0]) if finite else None,
-        smallest=(smallest if is_float else extremes[1]) if finite else None,
-        mean=total / max(1, finite),
-        norm=squares**0.5,
-        nan=int(nans),
-        inf=int(infs),
-        negative_inf=int(negative_infs),
-        zero=int(zeros),
-        is_bool=dtype == "torch.bool",
-    )
+    known = None if is_float else (extremes[0], extremes[1])
+    return statistics_of_row(count, row, known, is_bool=dtype == "torch.bool")

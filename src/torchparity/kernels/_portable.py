@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from torchparity.kernels._statistics import statistics_of
+from torchparity.kernels._statistics import statistics_of_row
 from torchparity.records import Statistics
 
 _FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
@@ -78,20 +78,7 @@ def _row(part: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
 
 
 def _statistics(count: int, is_bool: bool, rows: torch.Tensor, extremes: torch.Tensor | None) -> Statistics:
-    total, squares, _, _, zeros, nans, infs, negative_infs = rows.double().sum(dim=0).tolist()
-    finite = count - int(nans + infs + negative_infs)
-    largest, smallest = rows[:, 2].max().item(), rows[:, 3].min().item()
-    if extremes is not None:
-        largest, smallest = extremes[:, 0].max().item(), extremes[:, 1].min().item()
-    return statistics_of(
-        count=count,
-        largest=largest if finite else None,
-        smallest=smallest if finite else None,
-        mean=total / max(1, finite),
-        norm=squares**0.5,
-        nan=int(nans),
-        inf=int(infs),
-        negative_inf=int(negative_infs),
-        zero=int(zeros),
-        is_bool=is_bool,
-    )
+    row = rows.double().sum(dim=0).tolist()
+    row[2], row[3] = rows[:, 2].max().item(), rows[:, 3].min().item()
+    known = None if extremes is None else (extremes[:, 0].max().item(), extremes[:, 1].min().item())
+    return statistics_of_row(count, row, known, is_bool=is_bool)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from torchparity.records import Number, Statistics
@@ -56,6 +57,27 @@ def statistics_of(
         inf_count=inf,
         negative_inf_count=negative_inf,
         zero_count=zero,
+    )
+
+
+def statistics_of_row(
+    count: int, row: Sequence[float], extremes: tuple[Number, Number] | None = None, *, is_bool: bool = False
+) -> Statistics:
+    """Return statistics from what a pass adds up; `extremes` are those of integers, which keep every digit."""
+    total, squares, largest, smallest, zeros, nans, infs, negative_infs = row
+    finite = count - int(nans + infs + negative_infs)
+    known: tuple[Number, Number] = extremes or (largest, smallest)
+    return statistics_of(
+        count=count,
+        largest=known[0] if finite else None,
+        smallest=known[1] if finite else None,
+        mean=total / max(1, finite),
+        norm=squares**0.5,
+        nan=int(nans),
+        inf=int(infs),
+        negative_inf=int(negative_infs),
+        zero=int(zeros),
+        is_bool=is_bool,
     )
 
 
