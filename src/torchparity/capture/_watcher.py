@@ -49,6 +49,7 @@ class ApiWatcher(TorchFunctionMode):
         call: Call | None = recorder.boundary.run(api.name, recorder.begin, api, args, kwargs, frame)
         if call is None:
             return func(*args, **kwargs)
+        call.start_clock(recorder.boundary)
         try:
             output = func(*args, **kwargs)
         except BaseException as error:
