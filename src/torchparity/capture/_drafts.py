@@ -15,7 +15,7 @@ from torchparity.capture._seen import SeenList, SeenTensor
 from torchparity.capture._storing import StoringMeter
 from torchparity.naming import Direction
 from torchparity.records import GroupLeaf, Nest, Record, describe
-from torchparity.storage import SharedTensor
+from torchparity.storage import EncodedRecord, SharedTensor, encoded, encoded_leaves, encoded_value
 
 _DEEPEST = 32
 _SCALARS = frozenset({bool, int, float, str})
@@ -119,12 +119,12 @@ class Draft(msgspec.Struct, gc=False):
 
     name: str
     direction: Direction
-    input_args: list[Any] = []
-    input_kwargs: dict[str, Any] = {}
-    output: list[Any] = []
-    output_kwargs: dict[str, Any] = {}
+    input_args: list[Any] | None = None
+    input_kwargs: dict[str, Any] | None = None
+    output: list[Any] | None = None
+    output_kwargs: dict[str, Any] | None = None
     parameters: dict[str, Any] | None = None
-    gradients: dict[str, Any] = {}
+    gradients: dict[str, Any] | None = None
     value: Any = None
     is_recompute: bool = False
     in_backward: bool = False
@@ -132,25 +132,49 @@ class Draft(msgspec.Struct, gc=False):
     seconds: float | None = None
     arrived: tuple[dict[int, SeenTensor], dict[int, SeenTensor]] | None = None
 
-    def finish(self) -> tuple[Record, dict[str, SharedTensor]]:
-        """Return the record and the values of its items."""
-        values: dict[str, SharedTensor] = {}
-        if self.arrived is not None:
-            flowing_in, flowing_out = self.arrived
-            self.input_args = _filled(self.input_args, flowing_in)
-            self.output, self.output_kwargs = (
-                _filled(self.output, flowing_out),
-                _filled(self.output_kwargs, flowing_out),
-            )
+    def encoded(self) -> EncodedRecord:
+        """Return the record as JSON."""
+        self._fill_slots()
         record = Record(
             name=self.name,
             direction=self.direction,
-            input_args=_leaves("input", self.input_args, values),
-            input_kwargs=_leaves("input", self.input_kwargs, values),
-            output=_leaves("output", self.output, values),
-            output_kwargs=_leaves("output", self.output_kwargs, values),
+            input_args=_json(self.input_args or []),
+            input_kwargs=_json(self.input_kwargs or {}),
+            output=_json(self.output or []),
+            output_kwargs=_json(self.output_kwargs or {}),
+            parameters=_json(self.parameters),
+            gradients=_json(self.gradients or {}),
+            value=_json(self.value),
+            is_recompute=self.is_recompute,
+            in_backward=self.in_backward,
+            error=self.error,
+            seconds=self.seconds,
+        )
+        try:
+            return encoded(record)
+        except UnicodeEncodeError:  # half a surrogate pair in a text
+            return encoded_leaves(self.finish()[0])
+
+    def _fill_slots(self) -> None:
+        if self.arrived is not None:
+            flowing_in, flowing_out = self.arrived
+            self.input_args, self.arrived = _filled(self.input_args, flowing_in), None
+            self.output = _filled(self.output, flowing_out)
+            self.output_kwargs = _filled(self.output_kwargs, flowing_out)
+
+    def finish(self) -> tuple[Record, dict[str, SharedTensor]]:
+        """Return the record and the values of its items."""
+        self._fill_slots()
+        values: dict[str, SharedTensor] = {}
+        record = Record(
+            name=self.name,
+            direction=self.direction,
+            input_args=_leaves("input", self.input_args or [], values),
+            input_kwargs=_leaves("input", self.input_kwargs or {}, values),
+            output=_leaves("output", self.output or [], values),
+            output_kwargs=_leaves("output", self.output_kwargs or {}, values),
             parameters=None if self.parameters is None else _leaves("parameters", self.parameters, values),
-            gradients=_leaves("", self.gradients, values),
+            gradients=_leaves("", self.gradients or {}, values),
             value=_leaves("", self.value, values),
             is_recompute=self.is_recompute,
             in_backward=self.in_backward,
@@ -175,6 +199,22 @@ def _leaves(name: str, nest: Any, values: dict[str, SharedTensor]) -> Nest:
     return nest
 
 
+def _json(nest: Any) -> Any:
+    """Return a nest as msgspec writes it."""
+    kind = type(nest)
+    if kind is SeenTensor:
+        return nest.encoded()
+    if kind is list:
+        return [_json(entry) for entry in nest]
+    if nest is None:
+        return None
+    if kind is dict:
+        return {key: _json(entry) for key, entry in nest.items()}
+    if kind is SeenList:
+        return [seen.encoded() for seen in nest.tensors]
+    return encoded_value(nest)
+
+
 class BackwardDraft:
     """The backward records of one call: one for each pass over its part of the graph."""
 
@@ -193,7 +233,7 @@ class BackwardDraft:
             "backward",
             input_args=self.outputs,
             output=self.inputs,
-            output_kwargs=self.in_kwargs,
+            output_kwargs=self.in_kwargs or None,
             arrived=({}, {}),
         )
         return draft

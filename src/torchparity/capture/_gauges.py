@@ -32,10 +32,15 @@ class _Device:
                 del self.open[-lost:]
                 self.is_broken = True
 
-    def finish(self) -> None:
+    def finish(self) -> Callable[[], None]:
         waiting, self.open = self.open, []
-        for measurement, reading in zip(waiting, self.arena.take(), strict=True):
-            measurement.statistics, measurement.checksum = reading
+        readings = self.arena.take()
+
+        def fill() -> None:
+            for measurement, reading in zip(waiting, readings(), strict=True):
+                measurement.statistics, measurement.checksum = reading
+
+        return fill
 
 
 class Gauge:
@@ -71,11 +76,9 @@ class Gauges:
             found = self._known[dtype, device] = self._make(dtype, device)
             return found
 
-    def finish(self) -> None:
-        """Fill in what was measured."""
-        for device in self._devices.values():
-            if device is not None:
-                device.finish()
+    def finish(self) -> list[Callable[[], None]]:
+        """Begin anew; return what fills in what was measured, when the devices have."""
+        return [device.finish() for device in self._devices.values() if device is not None]
 
     def _make(self, dtype: torch.dtype, device: torch.device) -> Gauge | None:
         if device not in self._devices:

@@ -56,7 +56,8 @@ class InputEdges:
         """Return the inputs whose gradient flows along this edge."""
         if type(node) is not _Accumulator:
             return self.edges.get((node, output), ())
-        variable: Any = node.variable  # it belongs to one leaf
+        leaf_node: Any = node
+        variable = leaf_node.variable
         return [slot for leaf, slot in self.leaves if leaf is variable]
 
 

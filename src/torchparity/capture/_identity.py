@@ -26,7 +26,7 @@ class Identities:
         self._versions: dict[int, int] = {}  # at which each memory was seen last
         self._pins: dict[int, Any] = {}  # weak references, in the form that is no object
         self._pinned_bytes = 0  # since the last sweep
-        self._distrusted: set[int] = set()
+        self.distrusted: set[int] = set()
         self._rewritten: set[int] = set()
 
     def number(self, memory: torch.UntypedStorage, version: int) -> int:
@@ -38,7 +38,8 @@ class Identities:
         storage = memory._cdata
         if self._versions.get(storage) == version:
             return self.numbers[storage]
-        self.pin(memory)
+        if storage not in self._pins:
+            self.pin(memory)
         self._versions[storage] = version
         number = self.numbers[storage] = next(self._next)
         return number
@@ -47,9 +48,9 @@ class Identities:
         storage = memory._cdata
         if storage not in self._pins:
             self._pins[storage] = memory._weak_ref()
-            if memory.device.type == "cpu":
+            if not memory.is_cuda:
                 self._pinned_bytes += memory.nbytes()
-                if self._pinned_bytes > max(_UNSWEPT, _UNSWEPT_EACH * len(self._pins)):
+                if self._pinned_bytes > _UNSWEPT and self._pinned_bytes > _UNSWEPT_EACH * len(self._pins):
                     self._sweep()
 
     def drop(self, storage: int) -> None:
@@ -63,7 +64,7 @@ class Identities:
     def distrust(self, memory: torch.UntypedStorage) -> None:
         """Note that from now on this memory may change without a new version."""
         self.pin(memory)
-        self._distrusted.add(memory._cdata)
+        self.distrusted.add(memory._cdata)
         self.drop(memory._cdata)
 
     def renew(self, memory: torch.UntypedStorage) -> None:
@@ -72,12 +73,9 @@ class Identities:
         self._rewritten.add(memory._cdata)
         self.drop(memory._cdata)
 
-    def is_distrusted(self, storage: int) -> bool:
-        return storage in self._distrusted
-
     def trusts(self, storages: Iterable[int]) -> bool:
         """Tell whether a new version is the only way in which these memories change."""
-        return self._distrusted.isdisjoint(storages) and self._rewritten.isdisjoint(storages)
+        return self.distrusted.isdisjoint(storages) and self._rewritten.isdisjoint(storages)
 
     def moved_on(self, storages: Iterable[int], versions: Iterable[int]) -> None:
         """Note at which versions memories that are known already were seen."""
@@ -91,7 +89,7 @@ class Identities:
         """Forget everything: the step is over."""
         self.numbers.clear()
         self._versions.clear()
-        self._distrusted.clear()
+        self.distrusted.clear()
         self._rewritten.clear()
         for pin in self._pins.values():
             torch.UntypedStorage._free_weak_ref(pin)  # type: ignore[no-untyped-call]
@@ -110,5 +108,5 @@ class Identities:
                 del self._pins[storage]
                 self._versions.pop(storage, None)
                 self.numbers.pop(storage, None)  # the next one at this address is another
-                self._distrusted.discard(storage)
+                self.distrusted.discard(storage)
                 self._rewritten.discard(storage)

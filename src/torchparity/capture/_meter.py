@@ -168,8 +168,8 @@ class Meter:
             with self._lock:
                 self.identities.renew(tensor.untyped_storage())
 
-    def finish(self) -> None:
-        """Fill in every measurement of the step and forget its tensors."""
+    def finish(self) -> Callable[[], None]:
+        """Forget the step's tensors; return what waits for the devices and fills in every measurement."""
         with self._lock:
             self.flush()
             portable, self._portable_open = self._portable_open, []
@@ -177,12 +177,18 @@ class Meter:
             self._seen.clear()
             self._measured.clear()
             self.identities.clear()
-            self._gauges.finish()
+            fills = self._gauges.finish()
             statistics = self._portable.take()
             for measurement, number in portable:
                 measurement.statistics = statistics[number]
+
+        def fill() -> None:
+            for each in fills:
+                each()
             for measurement, once, times in expanded:
                 measurement.statistics = repeated(once.statistics, times) if once.statistics is not None else None
+
+        return fill
 
     def _at_first_sight(self, tensor: torch.Tensor, memory: torch.UntypedStorage, look: Any) -> SeenTensor | None:
         """Let nearly every tensor wait to be measured where it lies; None where it is of another kind."""
@@ -193,7 +199,7 @@ class Meter:
         if memory.nbytes() < (look[2] + count) * gauge.size or not memory.resizable() or _is_wrapped(tensor):
             return None  # What NumPy or a file shares cannot be resized, and can change without a new version.
         address = tensor.data_ptr()
-        if not address or self.identities.is_distrusted(memory._cdata):
+        if not address or memory._cdata in self.identities.distrusted:
             return None
         number = self.identities.number(memory, look[1])
         # Contiguous views of one memory differ by their counts alone.
@@ -216,7 +222,7 @@ class Meter:
     def _first_sight(self, tensor: torch.Tensor, memory: torch.UntypedStorage, look: Any, *, keep: bool) -> SeenTensor:
         if not is_measurable(tensor) or not has_memory(tensor):
             return _unmeasured(tensor)
-        if not keep or self.identities.is_distrusted(memory._cdata) or not memory.resizable():
+        if not keep or memory._cdata in self.identities.distrusted or not memory.resizable():
             return _seen(tensor, self._measure(tensor))
         number = self.identities.number(memory, look[1])
         place = (number, look[2], tensor.dtype, look[-2:], self._geometry(tensor))

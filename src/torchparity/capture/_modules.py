@@ -220,5 +220,6 @@ class ModuleWatcher:
             draft = self._drafts[record] = Draft(record, "parameters_grad")
             self._recorder.add(draft, None)
         if leaf.grad is not None:
+            draft.gradients = draft.gradients or {}
             draft.gradients[parameter_name] = self._recorder.observer_of(record).nest(leaf.grad)
             self._recorder.meter.flush()

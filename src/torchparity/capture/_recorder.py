@@ -14,14 +14,14 @@ import torch
 
 from torchparity.capture import _gradients
 from torchparity.capture._apis import Api
-from torchparity.capture._boundary import Boundary
+from torchparity.capture._boundary import Boundary, attempted
 from torchparity.capture._drafts import BackwardDraft, Draft, Observer, slots_of
 from torchparity.capture._meter import Meter
 from torchparity.capture._selection import Role, Selection
 from torchparity.capture._stacks import StackBook
 from torchparity.capture._storing import StoringMeter
 from torchparity.records import Record, StackGroup
-from torchparity.storage import SharedTensor
+from torchparity.storage import EncodedRecord, SharedTensor
 
 
 class Call(msgspec.Struct):
@@ -45,11 +45,32 @@ class Call(msgspec.Struct):
 
 @dataclass
 class FinishedStep:
-    """What a step recorded, ready to be written."""
+    """What a step recorded; of `records` and `encoded`, which wait for the devices, one is called, once."""
 
-    records: list[tuple[Record, dict[str, SharedTensor]]]
+    drafts: list[Draft]
     stacks: list[StackGroup]
     construct: dict[str, str | None]
+    fill: Callable[[], None]
+
+    def records(self) -> list[tuple[Record, dict[str, SharedTensor]]]:
+        """Return the records, with the values of their items."""
+        self.fill()
+        return [draft.finish() for draft in self.drafts]
+
+    def encoded(self) -> tuple[list[EncodedRecord], list[str]]:
+        """Return the records as JSON, without values, and sentences about those for which there is none."""
+        failure = attempted(self.fill)
+        if failure is not None:
+            return [], [_unrecorded("its records", failure)]
+        found: list[EncodedRecord] = []
+        left_out: list[str] = []
+        for draft in self.drafts:
+            made = attempted(draft.encoded)
+            if isinstance(made, Exception):
+                left_out.append(_unrecorded(draft.name[:200], made))
+            else:
+                found.append(made)
+        return found, left_out
 
 
 @dataclass
@@ -185,12 +206,12 @@ class Recorder:
                 handle.remove()
             self._leaf_hooks.clear()
             self.observer.forget()
-            self.meter.finish()
-            records = [draft.finish() for draft in drafts if draft.name in construct]
+            fill = self.meter.finish()
+            drafts = [draft for draft in drafts if draft.name in construct]
             stacks = self.stacks.groups() if self.stacks is not None else []
             if self.stacks is not None:
                 self.stacks.forget()
-            return FinishedStep(records, stacks, construct)
+            return FinishedStep(drafts, stacks, construct, fill)
 
     def _watch(self, call: Call, edges: _gradients.InputEdges, slots: Any, found: list[torch.Tensor]) -> None:
         forward = call.draft.name
@@ -241,6 +262,10 @@ class _Taker:
             recorder.add(draft, _backward_parent(self._parent))
         if draft.arrived is not None:
             draft.arrived[side][slot] = recorder.observer_of(backward.name).nest(gradient)
+
+
+def _unrecorded(what: str, error: Exception) -> str:
+    return f"{what} could not be written ({type(error).__name__}: {str(error)[:200]})."
 
 
 def _backward_parent(parent: str | None) -> str | None:

@@ -13,7 +13,7 @@ import torch
 
 from torchparity.capture._memory import name_of
 from torchparity.records import Statistics, TensorLeaf
-from torchparity.storage import SharedTensor
+from torchparity.storage import SharedTensor, encoded_tensor
 
 
 class Measurement(msgspec.Struct, gc=False):
@@ -35,6 +35,13 @@ class SeenTensor(msgspec.Struct, gc=False):
     gauge: Any = None  # what measures it where it lies, if anything does
     count: int = 0
     made: TensorLeaf | None = None
+    json: msgspec.Raw | None = None
+
+    def encoded(self) -> msgspec.Raw:
+        """Return the leaf as JSON."""
+        if self.json is None:
+            self.json = encoded_tensor(self.leaf())
+        return self.json
 
     def leaf(self) -> TensorLeaf:
         """Return the leaf of every item that showed this tensor; call it when the step is over."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 import numba
@@ -13,7 +15,7 @@ from isal import isal_zlib
 
 from torchparity.kernels import _blocks
 from torchparity.kernels._crc import compiled_crc, joined
-from torchparity.kernels._statistics import statistics_of_row
+from torchparity.kernels._statistics import statistics_of_rows
 from torchparity.records import Statistics
 
 _SHARED_FROM = 1 << 16  # numbers from which a second core is worth waking
@@ -28,9 +30,10 @@ class Arena(Protocol):
     """Measures tensors of one device by address; the caller keeps them alive and unchanged until `flush`.
 
     `add` takes the address and the count of a tensor that is dense in memory and not empty; `flush` measures
-    all that were added, or orders it done where the device works by itself; `take` waits for that, returns
-    the readings in the order of `add` and begins anew. Where `flush` raised, `drop` forgets what it did not
-    measure, since it may be gone by the next time, and returns how many those were.
+    all that were added, or orders it done where the device works by itself; `take` begins anew and returns
+    who waits for that and tells the readings in the order of `add`, in another thread if need be. Where
+    `flush` raised, `drop` forgets what it did not measure, since it may be gone by the next time, and returns
+    how many those were.
     """
 
     dtypes: frozenset[str]
@@ -41,7 +44,7 @@ class Arena(Protocol):
 
     def drop(self) -> int: ...
 
-    def take(self) -> list[Reading]: ...
+    def take(self) -> Callable[[], list[Reading]]: ...
 
 
 class _Results:
@@ -120,25 +123,30 @@ class HostArena:
         self._alone = [entry for entry in self._alone if entry[0] < self._done]
         return lost
 
-    def take(self) -> list[Reading]:
+    def take(self) -> Callable[[], list[Reading]]:
         self.flush()
-        if not self._counts:
-            return []
-        counts, alone = self._counts, np.array(self._alone, np.int64).reshape(-1, 2)
-        rows, crcs = np.empty((len(counts), _blocks.ROW)), np.empty(len(counts), np.uint32)
-        is_measured = np.ones(len(counts), bool)
-        is_measured[alone[:, 0]] = False
-        numbers = alone[:, 1].astype(np.uint32).view(np.float32)
-        rows[~is_measured] = _rows_of(numbers)
-        if self._checksums:
-            crcs[~is_measured] = [isal_zlib.crc32(number) for number in numbers]
-        if self._results:
-            rows[is_measured] = _combined(np.concatenate([part.rows[: part.used] for part in self._results]))
-            crcs[is_measured] = np.concatenate([part.crcs[: part.used, 0] for part in self._results])
+        readings = partial(_readings, self._counts, self._alone, self._results, checksums=self._checksums)
         self._counts, self._done, self._results, self._alone = [], 0, [], []
-        checksums = [f"{crc:08x}" for crc in crcs.tolist()] if self._checksums else [None] * len(counts)
-        statistics = [statistics_of_row(count, row) for count, row in zip(counts, rows.tolist(), strict=True)]
-        return list(zip(statistics, checksums, strict=True))
+        return readings
+
+
+def _readings(
+    counts: list[int], singles: list[tuple[int, int]], results: list[_Results], *, checksums: bool
+) -> list[Reading]:
+    alone = np.array(singles, np.int64).reshape(-1, 2)
+    rows, crcs = np.empty((len(counts), _blocks.ROW)), np.empty(len(counts), np.uint32)
+    is_measured = np.ones(len(counts), bool)
+    is_measured[alone[:, 0]] = False
+    numbers = alone[:, 1].astype(np.uint32).view(np.float32)
+    rows[~is_measured] = _rows_of(numbers)
+    if checksums:
+        crcs[~is_measured] = [isal_zlib.crc32(number) for number in numbers]
+    if results:
+        rows[is_measured] = _combined(np.concatenate([part.rows[: part.used] for part in results]))
+        crcs[is_measured] = np.concatenate([part.crcs[: part.used, 0] for part in results])
+    statistics = statistics_of_rows(np.array(counts, np.int64), rows)
+    known = [f"{crc:08x}" for crc in crcs.tolist()] if checksums else [None] * len(counts)
+    return list(zip(statistics, known, strict=True))
 
 
 def _rows_of(numbers: npt.NDArray[np.float32]) -> Rows:

@@ -7,8 +7,15 @@ nothing that a file asks for. A sink is used by one thread and may keep what it 
 until `close`. `_x.py` is machinery; `_torch.py` alone imports torch.
 """
 
-from torchparity.storage._codec import record_to_json
 from torchparity.storage._convert import Conversion, convert_run
+from torchparity.storage._encoding import (
+    EncodedRecord,
+    encoded,
+    encoded_leaves,
+    encoded_tensor,
+    encoded_value,
+    record_to_json,
+)
 from torchparity.storage._formats import TensorFormat, TensorSink, TensorSource
 from torchparity.storage._run_reader import RunPart, RunReader, open_run
 from torchparity.storage._run_writer import RunWriter
@@ -17,6 +24,7 @@ from torchparity.storage._summary import nonfinite_records, summarise
 
 __all__ = [
     "Conversion",
+    "EncodedRecord",
     "RunPart",
     "RunReader",
     "RunWriter",
@@ -25,6 +33,10 @@ __all__ = [
     "TensorSink",
     "TensorSource",
     "convert_run",
+    "encoded",
+    "encoded_leaves",
+    "encoded_tensor",
+    "encoded_value",
     "nonfinite_records",
     "open_run",
     "record_to_json",
