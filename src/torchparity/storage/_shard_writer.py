@@ -20,13 +20,12 @@ from safetensors import SafetensorError, TensorSpec, serialize_file
 
 from torchparity.errors import RunWriteError
 from torchparity.records import Location
+from torchparity.storage._ahead import spare_cores
 from torchparity.storage._shard_reader import NATIVE, Shard
 from torchparity.tensors import HostTensor
 
 SHARD_BYTES = 128 << 20
 _BLOCK = 1 << 20
-_CORES_EACH = 4  # of which a shard being written takes one; the others are the training's
-_MOST_AT_ONCE = 4
 Bytes = npt.NDArray[np.uint8]
 
 
@@ -38,15 +37,15 @@ class ShardSink:
         self._waiting: dict[str, tuple[HostTensor, Bytes]] = {}
         self._waiting_bytes = 0
         self._writing: list[_ShardThread] = []
-        self._at_once = at_once or min(_MOST_AT_ONCE, max(1, (os.cpu_count() or 1) // _CORES_EACH))
+        self._at_once = at_once or spare_cores()
         self._shards = 0
         self._keys = 0
         self._known: dict[tuple[str, int, int], list[Location]] = {}
         self._offsets: dict[str, int] = {}  # of tensors already on disk
 
-    def put(self, name: str, tensor: HostTensor) -> tuple[str, Location | None]:
+    def put(self, name: str, tensor: HostTensor, *, crc32: int | None = None) -> tuple[str, Location | None]:
         raw = tensor.raw()
-        crc = isal_zlib.crc32(raw)
+        crc = isal_zlib.crc32(raw) if crc32 is None else crc32
         alike = self._known.setdefault((tensor.dtype, raw.size, crc), [])
         # A CRC-32 can coincide by chance, so only equal bytes count as the same tensor.
         place = next((place for place in alike if self._holds(place, raw)), None)
