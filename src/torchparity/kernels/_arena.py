@@ -12,6 +12,7 @@ import numba
 import numpy as np
 import numpy.typing as npt
 from isal import isal_zlib
+from numba import njit
 
 from torchparity.kernels import _blocks
 from torchparity.kernels._crc import compiled_crc, joined
@@ -166,15 +167,15 @@ def _rows_of(numbers: npt.NDArray[np.float32]) -> Rows:
     return rows
 
 
-def _join(table: npt.NDArray[np.int64], crcs: Checksums) -> None:
+@njit(nogil=True, cache=True)
+def _join(table: Any, crcs: Any) -> None:
     """Put the checksum of each whole tensor where that of its first part is."""
     cores = crcs.shape[1]
-    for index, (_, count) in enumerate(table.tolist()):
-        whole = int(crcs[index, 0])
+    for index in range(table.shape[0]):
+        count = table[index, 1]
         for core in range(1, cores):
             first, last = count * core // cores, count * (core + 1) // cores
-            whole = joined(whole, int(crcs[index, core]), _FLOAT_BYTES * (last - first))
-        crcs[index, 0] = whole
+            crcs[index, 0] = joined(crcs[index, 0], crcs[index, core], _FLOAT_BYTES * (last - first))
 
 
 def _checksum(address: int, count: int) -> int:
