@@ -48,16 +48,21 @@ def map_file(path: Path) -> npt.NDArray[np.uint8]:
     """Return the file's bytes as a read-only array that is paged in when touched."""
     descriptor = open_plain(path)
     try:
-        size = os.fstat(descriptor).st_size
-        if size == 0:
-            raise DamagedFileError(path, "it is empty")
-        try:
-            # The array holds the mapping; both go when the last view of the array goes.
-            return np.frombuffer(mmap.mmap(descriptor, size, access=mmap.ACCESS_READ), dtype=np.uint8)
-        except OSError as error:
-            raise DamagedFileError(path, f"it cannot be mapped ({error.strerror})") from None
+        return map_descriptor(descriptor, path)
     finally:
         os.close(descriptor)
+
+
+def map_descriptor(descriptor: int, path: Path) -> npt.NDArray[np.uint8]:
+    """Return the bytes of an open file; the descriptor may be closed afterwards."""
+    size = os.fstat(descriptor).st_size
+    if size == 0:
+        raise DamagedFileError(path, "it is empty")
+    try:
+        # The array holds the mapping; both go when the last view of the array goes.
+        return np.frombuffer(mmap.mmap(descriptor, size, access=mmap.ACCESS_READ), dtype=np.uint8)
+    except OSError as error:
+        raise DamagedFileError(path, f"it cannot be mapped ({error.strerror})") from None
 
 
 def inside(folder: Path, name: str, named_by: str) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from pathlib import Path
 from typing import Protocol
 
@@ -17,6 +18,12 @@ class TensorSource(Protocol):
 
         With `verify` the stored checksum is compared first. Raises `DamagedFileError`
         for bytes that are not this leaf's, `UnsafeFileError` for what must not be read.
+        """
+
+    def content(self, leaf: TensorLeaf) -> Hashable:
+        """Return what two tensors of one folder share when they hold the same values, or None where nothing tells.
+
+        Reads no values, so it goes by the checksum that was stored with them. Raises as `read` does.
         """
 
     def look(self, leaf: TensorLeaf) -> None:

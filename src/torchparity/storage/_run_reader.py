@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, cached_property
 from pathlib import Path
@@ -129,6 +129,13 @@ class RunPart:
     def tensor(self, leaf: TensorLeaf, *, verify: bool = True) -> HostTensor:
         """Return the values of a recorded tensor, mapped; `verify` checks them against their checksum."""
         return self._source(leaf).read(leaf, verify=verify)
+
+    def content(self, leaf: TensorLeaf) -> Hashable:
+        """Return what tensors of this part share when they hold the same values, or None where nothing tells.
+
+        Goes by the checksum that was stored with the values, and reads none of them.
+        """
+        return self._source(leaf).content(leaf)
 
     def tensors(self) -> Iterator[tuple[str, TensorLeaf]]:
         """Yield every tensor that has data on disk, with its item's full name."""

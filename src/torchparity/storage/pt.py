@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import math
 import os
+from collections.abc import Hashable
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +17,7 @@ from isal import isal_zlib
 from torchparity.errors import DamagedFileError, RunWriteError
 from torchparity.records import Location, TensorLeaf
 from torchparity.storage import _zip
-from torchparity.storage._files import inside, map_file, open_plain
+from torchparity.storage._files import inside, map_descriptor, open_plain
 from torchparity.storage._formats import TensorSink, TensorSource
 from torchparity.storage._pickled_tensor import PickledTensor, read_pickle
 from torchparity.tensors import DTYPES, HostTensor
@@ -25,26 +26,52 @@ _LONGEST_FILE_NAME = 255
 _LARGEST_EXPANSION = 256 << 20
 
 
+class _Described(NamedTuple):
+    """What a .pt file says of its one tensor: how it is laid out, and where its storage lies."""
+
+    tensor: PickledTensor
+    start: int
+    storage: _zip.ZipEntry
+    has_checksums: bool
+
+
 def read_pt(path: Path, *, verify: bool = True) -> HostTensor:
     """Return the tensor in a .pt file, mapped; with `verify` the archive's own CRC-32 is checked."""
-    files = _zip.entries(map_file(path), path)
+    descriptor = open_plain(path)
+    try:
+        found = _described(_zip.Ends(descriptor, path), verify=verify)
+        content = map_descriptor(descriptor, path)
+    finally:
+        os.close(descriptor)
+    data = content[found.start : found.start + found.storage.size]
+    if verify and found.has_checksums and isal_zlib.crc32(data) != found.storage.crc32:
+        raise DamagedFileError(path, "its bytes have changed since they were written (the CRC-32 differs)")
+    return HostTensor(found.tensor.dtype, _view(found.tensor, data, path))
+
+
+def _described(file: _zip.Ends, *, verify: bool) -> _Described:
+    """Read everything but the values; with `verify` the description's CRC-32 is checked."""
+    files, path = _zip.entries(file), file.path
     pickles = [name for name in files if name.endswith("/data.pkl") and name.count("/") == 1]
     if len(pickles) != 1:
         raise DamagedFileError(path, "it is a zip file, but not one that torch.save writes")
     root = pickles[0].removesuffix("data.pkl")
-    order = files.get(f"{root}byteorder")
-    if order is not None and order.data.tobytes() != b"little":
+    if f"{root}byteorder" in files and _content(file, files, f"{root}byteorder") != b"little":
         raise DamagedFileError(path, "it was written on a big-endian machine, which cannot be read here")
-    pickled = files[pickles[0]]
-    if verify and isal_zlib.crc32(pickled.data) != pickled.crc32:
+    pickled = _content(file, files, pickles[0])
+    # torch.serialization.set_crc32_options(False) leaves 0 in place of every checksum.
+    has_checksums = any(entry.crc32 for entry in files.values())
+    if verify and has_checksums and isal_zlib.crc32(pickled) != files[pickles[0]].crc32:
         raise DamagedFileError(path, "its description has changed since it was written (the CRC-32 differs)")
-    tensor = read_pickle(pickled.data.tobytes(), path)
-    storage = files.get(f"{root}data/{tensor.storage}")
-    if storage is None:
+    tensor = read_pickle(pickled, path)
+    name = f"{root}data/{tensor.storage}"
+    if name not in files:
         raise DamagedFileError(path, f"it lacks the data of its storage {tensor.storage!r}")
-    if verify and isal_zlib.crc32(storage.data) != storage.crc32:
-        raise DamagedFileError(path, "its bytes have changed since they were written (the CRC-32 differs)")
-    return HostTensor(tensor.dtype, _view(tensor, storage.data, path))
+    return _Described(tensor, _zip.start_of(file, files[name], name), files[name], has_checksums)
+
+
+def _content(file: _zip.Ends, files: dict[str, _zip.ZipEntry], name: str) -> bytes:
+    return file.bytes_at(_zip.start_of(file, files[name], name), files[name].size)
 
 
 def _view(tensor: PickledTensor, storage: npt.NDArray[np.uint8], path: Path) -> npt.NDArray[Any]:
@@ -95,7 +122,7 @@ class PtSource:
         self._folder = folder
 
     def read(self, leaf: TensorLeaf, *, verify: bool) -> HostTensor:
-        path = inside(self._folder, leaf.data_name or "", "dump.json")
+        path = self._path(leaf)
         tensor = read_pt(path, verify=verify)
         if tensor.dtype != leaf.dtype or tensor.shape != leaf.shape:
             raise DamagedFileError(
@@ -103,8 +130,21 @@ class PtSource:
             )
         return tensor
 
+    def content(self, leaf: TensorLeaf) -> Hashable:
+        path = self._path(leaf)
+        descriptor = open_plain(path)
+        try:
+            tensor, _, storage, has_checksums = _described(_zip.Ends(descriptor, path), verify=True)
+        finally:
+            os.close(descriptor)
+        is_recorded = tensor.dtype == leaf.dtype and tensor.shape == leaf.shape
+        return (tensor, storage.size, storage.crc32) if is_recorded and has_checksums else None
+
     def look(self, leaf: TensorLeaf) -> None:
-        os.close(open_plain(inside(self._folder, leaf.data_name or "", "dump.json")))
+        os.close(open_plain(self._path(leaf)))
+
+    def _path(self, leaf: TensorLeaf) -> Path:
+        return inside(self._folder, leaf.data_name or "", "dump.json")
 
 
 class PtSink:

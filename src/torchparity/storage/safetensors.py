@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from pathlib import Path
 
 import numpy as np
@@ -56,6 +57,9 @@ class ShardSource:
         if size != bytes_needed(leaf.dtype, leaf.shape):
             wanted = f"{leaf.dtype} {list(leaf.shape)}"
             raise DamagedFileError(path, f"tensor {key!r} has {size} bytes, too many or too few for {wanted}")
+
+    def content(self, leaf: TensorLeaf) -> Hashable:
+        return leaf.stored_in, leaf.dtype, leaf.shape
 
     def look(self, leaf: TensorLeaf) -> None:
         self.read(leaf, verify=False)  # maps, touches no values
