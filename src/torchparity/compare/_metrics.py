@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 from zlib import crc32
 
@@ -18,23 +18,44 @@ UNSUPPORTED, UNMATCHED, ABSENT = "unsupported", "shape unmatched", "N/A"
 _SIX = 6
 _DIGITS = 12
 _ONLY_FLOATS = {float}
+Progress = Callable[[int, int], None]  # pairs of tensors that are compared, and how many there are
 _SHARED_FROM = 64 << 20  # bytes from which all cores work on one pair instead of one core on each
 
 
 class ValueComparer:
-    """Compares tensors by their values; a pair of stored tensors that many rows show is read once."""
+    """Compares tensors by their values; what many rows show, as one stored tensor or as equal ones, is read once.
+
+    Two tensors of one run are taken to be equal where size, layout and CRC-32 are; a result is used again only where
+    that holds on both sides. See docs/decisions/0011.
+    """
 
     def __init__(self, candidate: RunPart, baseline: RunPart) -> None:
         self._candidate, self._baseline = candidate, baseline
-        self._known: dict[Any, PairMetrics | ParityError] = {}
+        self._known: dict[Hashable, PairMetrics | ParityError] = {}
+        self._contents: dict[Hashable, Hashable] = {}
 
-    def read_ahead(self, rows: Iterable[Row]) -> None:
+    def read_ahead(self, rows: Iterable[Row], progress: Progress) -> None:
         """Compare the tensors of many rows on all cores, so that `fill` finds them done."""
         wanted = {_places(*pair): pair for row in rows if (pair := _comparable(row)) is not None}
-        small = {places: pair for places, pair in wanted.items() if _bytes(pair[0]) < _SHARED_FROM}
+        running: dict[Hashable, Future[PairMetrics | ParityError]] = {}
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            for places, found in zip(small, pool.map(self._alone, small.values()), strict=True):
-                self._known[places] = found
+            for places, pair in wanted.items():  # threads compare what is found here while the rest is looked at
+                content = self._content(places, *pair)
+                if content not in running and _bytes(pair[0]) < _SHARED_FROM:
+                    running[content] = pool.submit(self._alone, pair)
+            for done, (content, result) in enumerate(running.items(), 1):
+                self._known[content] = result.result()
+                progress(done, len(running))
+
+    def _content(self, places: Hashable, mine: TensorLeaf, other: TensorLeaf) -> Hashable:
+        """Return what pairs with the same values share: the contents of both sides, or the places of these two."""
+        if places not in self._contents:
+            try:
+                contents = self._candidate.content(mine), self._baseline.content(other)
+            except ParityError:
+                contents = None, None  # reading will say what is wrong
+            self._contents[places] = places if None in contents else contents
+        return self._contents[places]
 
     def fill(self, row: Row) -> None:
         """Set the six metrics of a row, or a word and a message."""
@@ -81,9 +102,11 @@ class ValueComparer:
 
     def _metrics(self, mine: TensorLeaf, other: TensorLeaf) -> PairMetrics:
         places = _places(mine, other)
-        known = self._known.get(places)
-        if known is None:
-            known = self._known[places] = self._compared(mine, other, parts=None)
+        content = self._content(places, mine, other)
+        known = self._known.get(content)
+        if known is None or (isinstance(known, ParityError) and content != places):
+            # Another file of this content could not be read; this one may be whole.
+            known = self._known[content] = self._compared(mine, other, parts=None)
         if isinstance(known, ParityError):
             raise known
         return known
@@ -102,7 +125,7 @@ class ValueComparer:
         return compare_pair(self._candidate.tensor(mine), self._baseline.tensor(other), parts=parts)
 
 
-def _places(mine: TensorLeaf, other: TensorLeaf) -> Any:
+def _places(mine: TensorLeaf, other: TensorLeaf) -> Hashable:
     return mine.stored_in or mine.data_name, other.stored_in or other.data_name, mine.dtype, other.dtype
 
 

@@ -14,7 +14,7 @@ from torchparity.compare._cells import frame_of
 from torchparity.compare._columns import Mode
 from torchparity.compare._highlight import highlight
 from torchparity.compare._mapping import mapped_rows, renamed_modules
-from torchparity.compare._metrics import ValueComparer, fill_statistics
+from torchparity.compare._metrics import Progress, ValueComparer, fill_statistics
 from torchparity.compare._rows import Row, rows_of
 from torchparity.compare._verdicts import accuracy, checksum_result, requires_grad_agrees, statistics_result
 from torchparity.records import Record, TensorLeaf
@@ -43,11 +43,13 @@ class Options:
 class PartComparison:
     """The rows of one pair of parts, judged."""
 
-    def __init__(self, candidate: RunPart, baseline: RunPart, options: Options) -> None:
+    def __init__(
+        self, candidate: RunPart, baseline: RunPart, options: Options, progress: Progress = lambda done, of: None
+    ) -> None:
         self.candidate, self.baseline, self._options = candidate, baseline, options
         self.mode, self.notes = mode_of(candidate, baseline)
         self.pairs = self._align()
-        self.rows = self._rows()
+        self.rows = self._rows(progress)
 
     @property
     def rank(self) -> int:
@@ -88,13 +90,13 @@ class PartComparison:
         parents = Parents(self.candidate.construct, self.baseline.construct)
         return align(self.candidate.records, baseline, self._options.by, parents)
 
-    def _rows(self) -> list[Row]:
+    def _rows(self, progress: Progress) -> list[Row]:
         values = ValueComparer(self.candidate, self.baseline)
         grouped = [rows_of(pair.candidate, pair.baseline, is_fuzzy=pair.how == "fuzzy") for pair in self.pairs]
         if self._options.data_mapping:
             grouped = mapped_rows(grouped, self._options.data_mapping, self.baseline.records)
         if self.mode == "real":
-            values.read_ahead(row for rows in grouped for row in rows)
+            values.read_ahead((row for rows in grouped for row in rows), progress)
         for rows in grouped:
             for row in rows:
                 self._judge(row, values)

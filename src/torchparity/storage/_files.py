@@ -10,10 +10,13 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from isal import isal_zlib
 
 from torchparity.errors import DamagedFileError, RunNotFoundError, UnsafeFileError
+from torchparity.tensors import release_pages
 
 _FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+_WINDOW = 64 << 20
 
 
 def open_plain(path: Path) -> int:
@@ -63,6 +66,18 @@ def map_descriptor(descriptor: int, path: Path) -> npt.NDArray[np.uint8]:
         return np.frombuffer(mmap.mmap(descriptor, size, access=mmap.ACCESS_READ), dtype=np.uint8)
     except OSError as error:
         raise DamagedFileError(path, f"it cannot be mapped ({error.strerror})") from None
+
+
+def crc32_of(raw: npt.NDArray[np.uint8]) -> int:
+    """Return the checksum of mapped bytes; memory does not grow with them."""
+    if raw.size <= _WINDOW:
+        return isal_zlib.crc32(raw)
+    checksum = 0
+    for first in range(0, raw.size, _WINDOW):
+        window = raw[first : first + _WINDOW]
+        checksum = isal_zlib.crc32(window, checksum)
+        release_pages(window)
+    return checksum
 
 
 def inside(folder: Path, name: str, named_by: str) -> Path:

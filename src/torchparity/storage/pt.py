@@ -17,7 +17,7 @@ from isal import isal_zlib
 from torchparity.errors import DamagedFileError, RunWriteError
 from torchparity.records import Location, TensorLeaf
 from torchparity.storage import _zip
-from torchparity.storage._files import inside, map_descriptor, open_plain
+from torchparity.storage._files import crc32_of, inside, map_descriptor, open_plain
 from torchparity.storage._formats import TensorSink, TensorSource
 from torchparity.storage._pickled_tensor import PickledTensor, read_pickle
 from torchparity.tensors import DTYPES, HostTensor
@@ -44,7 +44,7 @@ def read_pt(path: Path, *, verify: bool = True) -> HostTensor:
     finally:
         os.close(descriptor)
     data = content[found.start : found.start + found.storage.size]
-    if verify and found.has_checksums and isal_zlib.crc32(data) != found.storage.crc32:
+    if verify and found.has_checksums and crc32_of(data) != found.storage.crc32:
         raise DamagedFileError(path, "its bytes have changed since they were written (the CRC-32 differs)")
     return HostTensor(found.tensor.dtype, _view(found.tensor, data, path))
 

@@ -5,19 +5,13 @@ from __future__ import annotations
 from collections.abc import Hashable
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
-from isal import isal_zlib
-
 from torchparity.errors import DamagedFileError
 from torchparity.records import Location, TensorLeaf
-from torchparity.storage._files import inside
+from torchparity.storage._files import crc32_of, inside
 from torchparity.storage._formats import TensorSink, TensorSource
 from torchparity.storage._shard_reader import CODES, NATIVE, Shard, bytes_needed
 from torchparity.storage._shard_writer import ShardSink
-from torchparity.tensors import DTYPES, HostTensor, release_pages
-
-_WINDOW = 64 << 20
+from torchparity.tensors import DTYPES, HostTensor
 
 
 class ShardSource:
@@ -38,7 +32,7 @@ class ShardSource:
         raw, entry = shard.bytes_of(where.key)
         self._refuse_mismatch(leaf, raw.size, CODES[entry.dtype], shard.path, where.key)
         if verify and where not in self._verified:
-            if f"{_crc32(raw):08x}" != where.crc32:
+            if f"{crc32_of(raw):08x}" != where.crc32:
                 raise DamagedFileError(
                     shard.path, f"the bytes of tensor {where.key!r} have changed since they were written"
                 )
@@ -63,18 +57,6 @@ class ShardSource:
 
     def look(self, leaf: TensorLeaf) -> None:
         self.read(leaf, verify=False)  # maps, touches no values
-
-
-def _crc32(raw: npt.NDArray[np.uint8]) -> int:
-    """Return the checksum of mapped bytes; memory does not grow with them."""
-    if raw.size <= _WINDOW:
-        return isal_zlib.crc32(raw)
-    checksum = 0
-    for first in range(0, raw.size, _WINDOW):
-        window = raw[first : first + _WINDOW]
-        checksum = isal_zlib.crc32(window, checksum)
-        release_pages(window)
-    return checksum
 
 
 class SafetensorsFormat:
