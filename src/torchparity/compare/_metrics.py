@@ -65,19 +65,19 @@ class ValueComparer:
             self._say_unmatched(row)
             return
         if not _has_data(left):
-            row.messages.append("NPU does not have data file.")
+            row.say("NPU does not have data file.")
             return
         if not _has_data(right):
-            row.messages.append("Bench does not have data file.")
+            row.say("Bench does not have data file.")
             return
         self._compare(row, left, right)
 
     def _say_unmatched(self, row: Row) -> None:
         side = row.candidate or row.baseline
         if side is not None and _has_data(side):
-            row.messages.append("Bench api/module unmatched.")
+            row.say("Bench api/module unmatched.")
             return
-        row.messages += ["No bench data matched.", "NPU does not have data file."]
+        row.say("No bench data matched.", "NPU does not have data file.")
 
     def _compare(self, row: Row, left: Side, right: Side) -> None:
         mine, other = left.leaf, right.leaf
@@ -85,20 +85,20 @@ class ValueComparer:
             return
         if mine.shape != other.shape:
             row.metrics = (UNMATCHED,) * _SIX
-            row.messages.append("Shape of NPU and bench Tensor do not match. Skipped.")
+            row.say("Shape of NPU and bench Tensor do not match. Skipped.")
             return
         if not mine.numel:
-            row.messages.append("This is empty data, can not compare.")
+            row.say("This is empty data, can not compare.")
             return
         try:
             metrics = self._metrics(mine, other)
         except ParityError as error:
             files = [mine.data_name, other.data_name]
-            row.messages.append(f"Dump file: {files} not found or read failed. ({error})")
+            row.say(f"Dump file: {files} not found or read failed. ({error})")
             return
         _fill_from(row, metrics, mine)
         if mine.dtype != other.dtype:
-            row.messages.append("Dtype of NPU and bench Tensor do not match.")
+            row.say("Dtype of NPU and bench Tensor do not match.")
 
     def _metrics(self, mine: TensorLeaf, other: TensorLeaf) -> PairMetrics:
         places = _places(mine, other)
@@ -149,37 +149,43 @@ def _fill_from(row: Row, metrics: PairMetrics, leaf: TensorLeaf) -> None:
     row.mismatched = metrics.mismatched
     if metrics.mismatched:
         row.metrics = (ABSENT,) * _SIX
-        row.messages.append("The Position of inf or nan in NPU and bench Tensor do not match.")
+        row.say("The Position of inf or nan in NPU and bench Tensor do not match.")
         return
     cosine: Any = math.nan if metrics.cosine is None else round(metrics.cosine, _DIGITS)
     if metrics.cosine is None:
         side = "npu" if metrics.candidate_is_zero else "Bench"
-        row.messages.append(f"Cannot compare by Cosine Similarity, All the data is Zero in {side} dump data.")
+        row.say(f"Cannot compare by Cosine Similarity, All the data is Zero in {side} dump data.")
     rest = (metrics.euclidean, *(round(error, _DIGITS) for error in (metrics.max_abs, metrics.max_relative)))
     shares = tuple(round(share, _DIGITS) for share in (metrics.within_1e3, metrics.within_5e3))
     row.metrics = (cosine, *rest, *shares)
     if not leaf.shape:
         row.metrics = (UNSUPPORTED, UNSUPPORTED, *rest[1:], UNSUPPORTED, UNSUPPORTED)
-        row.messages.append(
+        row.say(
             "This is type of 0-d tensor, can not calculate 'Cosine', 'EucDist', "
             "'One Thousandth Err Ratio' and 'Five Thousandths Err Ratio'."
         )
     elif leaf.shape == (1,):
         row.metrics = (UNSUPPORTED, *row.metrics[1:])
-        row.messages.append("This is a 1-d tensor of length 1.")
+        row.say("This is a 1-d tensor of length 1.")
 
 
 def fill_statistics(row: Row) -> None:
     """Set differences and relative errors of max, min, mean and norm."""
     if row.candidate is None or row.baseline is None:
         row.differences = row.relative = (ABSENT,) * 4
-        row.messages.append("No bench data matched.")
+        row.say("No bench data matched.")
         return
     left, right = row.candidate.values(), row.baseline.values()
-    if set(map(type, left)) == set(map(type, right)) == _ONLY_FLOATS:  # nearly every row
-        row.differences = differences = (left[0] - right[0], left[1] - right[1], left[2] - right[2], left[3] - right[3])
-        if 0.0 not in right:
-            row.relative = tuple([abs(part / whole) for part, whole in zip(differences, right, strict=True)])
+    if set(map(type, left + right)) == _ONLY_FLOATS:  # nearly every row
+        (largest, smallest, mean, norm), wholes = left, right
+        row.differences = differences = (
+            largest - wholes[0], smallest - wholes[1], mean - wholes[2], norm - wholes[3]
+        )  # fmt: skip
+        if 0.0 not in wholes:
+            row.relative = (
+                abs(differences[0] / wholes[0]), abs(differences[1] / wholes[1]),
+                abs(differences[2] / wholes[2]), abs(differences[3] / wholes[3]),
+            )  # fmt: skip
             return
     pairs = list(zip(left, right, strict=True))
     row.differences = tuple(_difference(left, right) for left, right in pairs)

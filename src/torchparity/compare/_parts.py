@@ -105,7 +105,7 @@ class PartComparison:
         return [row for rows in grouped for row in rows]
 
     def _judge(self, row: Row, values: ValueComparer) -> None:
-        row.messages = []
+        row.messages = ()
         if self.mode == "real":
             values.fill(row)
             row.verdict = accuracy(row)
@@ -115,9 +115,9 @@ class PartComparison:
         else:
             row.verdict = checksum_result(row)
         if not requires_grad_agrees(row):
-            row.messages.append("Requires_grad inconsistent.")
+            row.say("Requires_grad inconsistent.")
         if row.is_fuzzy and row.candidate and row.baseline and row.candidate.name != row.baseline.name:
-            row.messages.append("Fuzzy matching data, the comparison accuracy may be affected.")
+            row.say("Fuzzy matching data, the comparison accuracy may be affected.")
 
 
 class _Stacks(dict[str, Sequence[str]]):
