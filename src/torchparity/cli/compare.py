@@ -54,8 +54,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    from rich.console import Console
-
+    from torchparity.cli._progress import progress
     from torchparity.compare import compare_runs
     from torchparity.compare._mapping import read_mapping
     from torchparity.naming import printable
@@ -67,9 +66,9 @@ def run(options: Namespace) -> int:
     if options.cell_mapping:
         settings.cell_mapping = read_mapping(options.cell_mapping)
     formats = _formats(options)
-    with Console(stderr=True).status("comparing") as status:  # nothing is shown unless a person looks
-        done = compare_runs(candidate, baseline, settings, lambda part: status.update(f"comparing {part}"))
-        status.update("writing")
+    with progress() as show:
+        done = compare_runs(candidate, baseline, settings, show)
+        show("writing", 0, 0)
         written = done.write(folder, formats, advice=not options.compare_only) if folder is not None else []
     if options.diff_analyze:
         written += _analyse(done, folder)

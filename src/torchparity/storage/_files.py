@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import errno
-import mmap
 import os
 import stat
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
-from isal import isal_zlib
-
 from torchparity.errors import DamagedFileError, RunNotFoundError, UnsafeFileError
-from torchparity.tensors import release_pages
 
 _FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
-_WINDOW = 64 << 20
 
 
 def open_plain(path: Path) -> int:
@@ -45,39 +38,6 @@ def read_file(path: Path) -> bytes:
             return file.read()
         except OSError as error:
             raise DamagedFileError(path, f"it cannot be read ({error.strerror})") from None
-
-
-def map_file(path: Path) -> npt.NDArray[np.uint8]:
-    """Return the file's bytes as a read-only array that is paged in when touched."""
-    descriptor = open_plain(path)
-    try:
-        return map_descriptor(descriptor, path)
-    finally:
-        os.close(descriptor)
-
-
-def map_descriptor(descriptor: int, path: Path) -> npt.NDArray[np.uint8]:
-    """Return the bytes of an open file; the descriptor may be closed afterwards."""
-    size = os.fstat(descriptor).st_size
-    if size == 0:
-        raise DamagedFileError(path, "it is empty")
-    try:
-        # The array holds the mapping; both go when the last view of the array goes.
-        return np.frombuffer(mmap.mmap(descriptor, size, access=mmap.ACCESS_READ), dtype=np.uint8)
-    except OSError as error:
-        raise DamagedFileError(path, f"it cannot be mapped ({error.strerror})") from None
-
-
-def crc32_of(raw: npt.NDArray[np.uint8]) -> int:
-    """Return the checksum of mapped bytes; memory does not grow with them."""
-    if raw.size <= _WINDOW:
-        return isal_zlib.crc32(raw)
-    checksum = 0
-    for first in range(0, raw.size, _WINDOW):
-        window = raw[first : first + _WINDOW]
-        checksum = isal_zlib.crc32(window, checksum)
-        release_pages(window)
-    return checksum
 
 
 def inside(folder: Path, name: str, named_by: str) -> Path:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from torchparity.records import Location, TensorLeaf
-from torchparity.tensors import HostTensor
+
+if TYPE_CHECKING:
+    from torchparity.tensors import HostTensor
 
 
 class TensorSource(Protocol):

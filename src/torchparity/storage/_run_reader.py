@@ -7,6 +7,7 @@ from collections.abc import Hashable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from torchparity import plugins
 from torchparity.errors import (
@@ -21,7 +22,9 @@ from torchparity.records import Record, RunInfo, StackGroup, TensorLeaf
 from torchparity.storage._formats import TensorFormat, TensorSource
 from torchparity.storage._layout import TENSOR_FOLDER, PartPath, find_parts, has_records, is_finished, ptdbg_files
 from torchparity.storage._part_files import PartContent, read_construct, read_part, read_stacks
-from torchparity.tensors import HostTensor
+
+if TYPE_CHECKING:
+    from torchparity.tensors import HostTensor
 
 _BATCH = 16  # tensors that a thread verifies before it hands them over
 

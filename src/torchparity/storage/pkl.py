@@ -13,8 +13,9 @@ import numpy.typing as npt
 
 from torchparity.errors import ConfigError, DamagedFileError, InternalError
 from torchparity.records import TensorLeaf
-from torchparity.storage._files import inside, map_file, open_plain
+from torchparity.storage._files import inside, open_plain
 from torchparity.storage._formats import TensorSink, TensorSource
+from torchparity.storage._mapped import map_file
 from torchparity.tensors import DTYPES, HostTensor
 
 _MAGIC = b"\x93NUMPY"

@@ -17,8 +17,9 @@ from isal import isal_zlib
 from torchparity.errors import DamagedFileError, RunWriteError
 from torchparity.records import Location, TensorLeaf
 from torchparity.storage import _zip
-from torchparity.storage._files import crc32_of, inside, map_descriptor, open_plain
+from torchparity.storage._files import inside, open_plain
 from torchparity.storage._formats import TensorSink, TensorSource
+from torchparity.storage._mapped import crc32_of, map_descriptor
 from torchparity.storage._pickled_tensor import PickledTensor, read_pickle
 from torchparity.tensors import DTYPES, HostTensor
 

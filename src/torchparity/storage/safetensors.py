@@ -7,8 +7,9 @@ from pathlib import Path
 
 from torchparity.errors import DamagedFileError
 from torchparity.records import Location, TensorLeaf
-from torchparity.storage._files import crc32_of, inside
+from torchparity.storage._files import inside
 from torchparity.storage._formats import TensorSink, TensorSource
+from torchparity.storage._mapped import crc32_of
 from torchparity.storage._shard_reader import CODES, NATIVE, Shard, bytes_needed
 from torchparity.storage._shard_writer import ShardSink
 from torchparity.tensors import DTYPES, HostTensor
