@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterable, Sequence
 from typing import Any
 from zlib import crc32
 
+from torchparity.compare._pair_reader import PairReader, Progress
 from torchparity.compare._rows import Row, Side
 from torchparity.errors import ParityError
 from torchparity.records import PairMetrics, TensorLeaf, ValueLeaf
@@ -18,44 +17,17 @@ UNSUPPORTED, UNMATCHED, ABSENT = "unsupported", "shape unmatched", "N/A"
 _SIX = 6
 _DIGITS = 12
 _ONLY_FLOATS = {float}
-Progress = Callable[[int, int], None]  # pairs of tensors that are compared, and how many there are
-_SHARED_FROM = 64 << 20  # bytes from which all cores work on one pair instead of one core on each
 
 
 class ValueComparer:
-    """Compares tensors by their values; what many rows show, as one stored tensor or as equal ones, is read once.
-
-    Two tensors of one run are taken to be equal where size, layout and CRC-32 are; a result is used again only where
-    that holds on both sides. See docs/decisions/0011.
-    """
+    """Fills rows from the values of their tensors."""
 
     def __init__(self, candidate: RunPart, baseline: RunPart) -> None:
-        self._candidate, self._baseline = candidate, baseline
-        self._known: dict[Hashable, PairMetrics | ParityError] = {}
-        self._contents: dict[Hashable, Hashable] = {}
+        self._pairs = PairReader(candidate, baseline)
 
     def read_ahead(self, rows: Iterable[Row], progress: Progress) -> None:
         """Compare the tensors of many rows on all cores, so that `fill` finds them done."""
-        wanted = {_places(*pair): pair for row in rows if (pair := _comparable(row)) is not None}
-        running: dict[Hashable, Future[PairMetrics | ParityError]] = {}
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            for places, pair in wanted.items():  # threads compare what is found here while the rest is looked at
-                content = self._content(places, *pair)
-                if content not in running and _bytes(pair[0]) < _SHARED_FROM:
-                    running[content] = pool.submit(self._alone, pair)
-            for done, (content, result) in enumerate(running.items(), 1):
-                self._known[content] = result.result()
-                progress(done, len(running))
-
-    def _content(self, places: Hashable, mine: TensorLeaf, other: TensorLeaf) -> Hashable:
-        """Return what pairs with the same values share: the contents of both sides, or the places of these two."""
-        if places not in self._contents:
-            try:
-                contents = self._candidate.content(mine), self._baseline.content(other)
-            except ParityError:
-                contents = None, None  # reading will say what is wrong
-            self._contents[places] = places if None in contents else contents
-        return self._contents[places]
+        self._pairs.read_ahead((pair for row in rows if (pair := _comparable(row)) is not None), progress)
 
     def fill(self, row: Row) -> None:
         """Set the six metrics of a row, or a word and a message."""
@@ -91,7 +63,7 @@ class ValueComparer:
             row.say("This is empty data, can not compare.")
             return
         try:
-            metrics = self._metrics(mine, other)
+            metrics = self._pairs.metrics(mine, other)
         except ParityError as error:
             files = [mine.data_name, other.data_name]
             row.say(f"Dump file: {files} not found or read failed. ({error})")
@@ -100,34 +72,6 @@ class ValueComparer:
         if mine.dtype != other.dtype:
             row.say("Dtype of NPU and bench Tensor do not match.")
 
-    def _metrics(self, mine: TensorLeaf, other: TensorLeaf) -> PairMetrics:
-        places = _places(mine, other)
-        content = self._content(places, mine, other)
-        known = self._known.get(content)
-        if known is None or (isinstance(known, ParityError) and content != places):
-            # Another file of this content could not be read; this one may be whole.
-            known = self._known[content] = self._compared(mine, other, parts=None)
-        if isinstance(known, ParityError):
-            raise known
-        return known
-
-    def _alone(self, pair: tuple[TensorLeaf, TensorLeaf]) -> PairMetrics | ParityError:
-        """Compare one pair within one thread."""
-        mine, other = pair
-        try:
-            return self._compared(mine, other, parts=1)
-        except ParityError as error:
-            return error
-
-    def _compared(self, mine: TensorLeaf, other: TensorLeaf, *, parts: int | None) -> PairMetrics:
-        from torchparity.kernels._pairs import compare_pair  # loads the compiler, which other modes do without
-
-        return compare_pair(self._candidate.tensor(mine), self._baseline.tensor(other), parts=parts)
-
-
-def _places(mine: TensorLeaf, other: TensorLeaf) -> Hashable:
-    return mine.stored_in or mine.data_name, other.stored_in or other.data_name, mine.dtype, other.dtype
-
 
 def _comparable(row: Row) -> tuple[TensorLeaf, TensorLeaf] | None:
     """Return the tensors of a row whose values can be compared."""
@@ -135,10 +79,6 @@ def _comparable(row: Row) -> tuple[TensorLeaf, TensorLeaf] | None:
     if not isinstance(mine, TensorLeaf) or not isinstance(other, TensorLeaf) or mine.shape != other.shape:
         return None
     return (mine, other) if mine.data_name and other.data_name and mine.numel else None
-
-
-def _bytes(leaf: TensorLeaf) -> int:
-    return leaf.numel * 4
 
 
 def _has_data(side: Side) -> bool:

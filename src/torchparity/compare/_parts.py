@@ -14,7 +14,8 @@ from torchparity.compare._cells import frame_of
 from torchparity.compare._columns import Mode
 from torchparity.compare._highlight import highlight
 from torchparity.compare._mapping import mapped_rows, renamed_modules
-from torchparity.compare._metrics import Progress, ValueComparer, fill_statistics
+from torchparity.compare._metrics import ValueComparer, fill_statistics
+from torchparity.compare._pair_reader import Progress
 from torchparity.compare._rows import Row, rows_of
 from torchparity.compare._verdicts import accuracy, checksum_result, requires_grad_agrees, statistics_result
 from torchparity.records import Record, TensorLeaf

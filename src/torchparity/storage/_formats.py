@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from torchparity.records import Location, TensorLeaf
 
 if TYPE_CHECKING:
+    from torchparity.storage._stored import StoredTensor
     from torchparity.tensors import HostTensor
 
 
@@ -21,6 +22,9 @@ class TensorSource(Protocol):
         With `verify` the stored checksum is compared first. Raises `DamagedFileError`
         for bytes that are not this leaf's, `UnsafeFileError` for what must not be read.
         """
+
+    def stored(self, leaf: TensorLeaf) -> StoredTensor:
+        """Return what `read` does without reading any values, for a caller that checks them while it reads them."""
 
     def content(self, leaf: TensorLeaf) -> Hashable:
         """Return what two tensors of one folder share when they hold the same values, or None where nothing tells.

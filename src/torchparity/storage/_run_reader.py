@@ -6,6 +6,7 @@ import os
 from collections.abc import Hashable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, cached_property
+from os.path import splitext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,7 @@ from torchparity.storage._layout import TENSOR_FOLDER, PartPath, find_parts, has
 from torchparity.storage._part_files import PartContent, read_construct, read_part, read_stacks
 
 if TYPE_CHECKING:
+    from torchparity.storage._stored import StoredTensor
     from torchparity.tensors import HostTensor
 
 _BATCH = 16  # tensors that a thread verifies before it hands them over
@@ -133,6 +135,10 @@ class RunPart:
         """Return the values of a recorded tensor, mapped; `verify` checks them against their checksum."""
         return self._source(leaf).read(leaf, verify=verify)
 
+    def stored(self, leaf: TensorLeaf) -> StoredTensor:
+        """Return a recorded tensor, mapped but not checked, with the checksum its bytes should have."""
+        return self._source(leaf).stored(leaf)
+
     def content(self, leaf: TensorLeaf) -> Hashable:
         """Return what tensors of this part share when they hold the same values, or None where nothing tells.
 
@@ -215,7 +221,7 @@ class RunPart:
     def _source(self, leaf: TensorLeaf) -> TensorSource:
         if leaf.data_name is None:
             raise NotRecordedError("values of", f"a {leaf.dtype} tensor", [], f"{self.folder} (task {self.info.task})")
-        suffix = ".safetensors" if leaf.stored_in else Path(leaf.data_name).suffix
+        suffix = ".safetensors" if leaf.stored_in else splitext(leaf.data_name)[1]
         kind = _formats_by_suffix().get(suffix, "pt")
         if kind not in self._sources:
             tensor_format: TensorFormat = plugins.load("storage", kind)

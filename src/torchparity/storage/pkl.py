@@ -16,6 +16,7 @@ from torchparity.records import TensorLeaf
 from torchparity.storage._files import inside, open_plain
 from torchparity.storage._formats import TensorSink, TensorSource
 from torchparity.storage._mapped import map_file
+from torchparity.storage._stored import StoredTensor
 from torchparity.tensors import DTYPES, HostTensor
 
 _MAGIC = b"\x93NUMPY"
@@ -60,6 +61,10 @@ class NpySource:
         if array.dtype != wanted and not (leaf.dtype == "torch.bfloat16" and array.dtype == np.float32):
             raise DamagedFileError(path, f"it holds {array.dtype}, recorded was {leaf.dtype}")
         return HostTensor(leaf.dtype, array.astype(wanted, copy=False))
+
+    def stored(self, leaf: TensorLeaf) -> StoredTensor:
+        tensor = self.read(leaf, verify=False)
+        return StoredTensor(tensor, tensor.raw(), None, self._folder, "")
 
     def content(self, leaf: TensorLeaf) -> Hashable:
         return None

@@ -19,8 +19,9 @@ from torchparity.records import Location, TensorLeaf
 from torchparity.storage import _zip
 from torchparity.storage._files import inside, open_plain
 from torchparity.storage._formats import TensorSink, TensorSource
-from torchparity.storage._mapped import crc32_of, map_descriptor
+from torchparity.storage._mapped import map_descriptor
 from torchparity.storage._pickled_tensor import PickledTensor, read_pickle
+from torchparity.storage._stored import StoredTensor
 from torchparity.tensors import DTYPES, HostTensor
 
 _LONGEST_FILE_NAME = 255
@@ -38,6 +39,13 @@ class _Described(NamedTuple):
 
 def read_pt(path: Path, *, verify: bool = True) -> HostTensor:
     """Return the tensor in a .pt file, mapped; with `verify` the archive's own CRC-32 is checked."""
+    stored = _stored(path, verify=verify)
+    if verify:
+        stored.verify()
+    return stored.tensor
+
+
+def _stored(path: Path, *, verify: bool) -> StoredTensor:
     descriptor = open_plain(path)
     try:
         found = _described(_zip.Ends(descriptor, path), verify=verify)
@@ -45,9 +53,13 @@ def read_pt(path: Path, *, verify: bool = True) -> HostTensor:
     finally:
         os.close(descriptor)
     data = content[found.start : found.start + found.storage.size]
-    if verify and found.has_checksums and crc32_of(data) != found.storage.crc32:
-        raise DamagedFileError(path, "its bytes have changed since they were written (the CRC-32 differs)")
-    return HostTensor(found.tensor.dtype, _view(found.tensor, data, path))
+    return StoredTensor(
+        HostTensor(found.tensor.dtype, _view(found.tensor, data, path)),
+        data,
+        found.storage.crc32 if found.has_checksums else None,
+        path,
+        "its bytes have changed since they were written (the CRC-32 differs)",
+    )
 
 
 def _described(file: _zip.Ends, *, verify: bool) -> _Described:
@@ -123,13 +135,18 @@ class PtSource:
         self._folder = folder
 
     def read(self, leaf: TensorLeaf, *, verify: bool) -> HostTensor:
-        path = self._path(leaf)
-        tensor = read_pt(path, verify=verify)
+        stored = self.stored(leaf, verify=verify)
+        if verify:
+            stored.verify()
+        return stored.tensor
+
+    def stored(self, leaf: TensorLeaf, *, verify: bool = True) -> StoredTensor:
+        stored = _stored(self._path(leaf), verify=verify)
+        tensor = stored.tensor
         if tensor.dtype != leaf.dtype or tensor.shape != leaf.shape:
-            raise DamagedFileError(
-                path, f"it holds {tensor.dtype} {list(tensor.shape)}, recorded was {leaf.dtype} {list(leaf.shape)}"
-            )
-        return tensor
+            held, wanted = f"{tensor.dtype} {list(tensor.shape)}", f"{leaf.dtype} {list(leaf.shape)}"
+            raise DamagedFileError(stored.path, f"it holds {held}, recorded was {wanted}")
+        return stored
 
     def content(self, leaf: TensorLeaf) -> Hashable:
         path = self._path(leaf)

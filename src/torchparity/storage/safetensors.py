@@ -9,9 +9,9 @@ from torchparity.errors import DamagedFileError
 from torchparity.records import Location, TensorLeaf
 from torchparity.storage._files import inside
 from torchparity.storage._formats import TensorSink, TensorSource
-from torchparity.storage._mapped import crc32_of
 from torchparity.storage._shard_reader import CODES, NATIVE, Shard, bytes_needed
 from torchparity.storage._shard_writer import ShardSink
+from torchparity.storage._stored import StoredTensor
 from torchparity.tensors import DTYPES, HostTensor
 
 
@@ -24,6 +24,13 @@ class ShardSource:
         self._verified: set[Location] = set()  # many items share one stored tensor
 
     def read(self, leaf: TensorLeaf, *, verify: bool) -> HostTensor:
+        stored = self.stored(leaf)
+        if verify and leaf.stored_in is not None and leaf.stored_in not in self._verified:
+            stored.verify()
+            self._verified.add(leaf.stored_in)
+        return stored.tensor
+
+    def stored(self, leaf: TensorLeaf) -> StoredTensor:
         where = leaf.stored_in
         if where is None:
             raise DamagedFileError(self._folder, f"tensor {leaf.data_name!r} is not in a shard")
@@ -32,16 +39,12 @@ class ShardSource:
             shard = self._shards[where.file] = Shard(inside(self._folder, where.file, "dump.json"))
         raw, entry = shard.bytes_of(where.key)
         self._refuse_mismatch(leaf, raw.size, CODES[entry.dtype], shard.path, where.key)
-        if verify and where not in self._verified:
-            if f"{crc32_of(raw):08x}" != where.crc32:
-                raise DamagedFileError(
-                    shard.path, f"the bytes of tensor {where.key!r} have changed since they were written"
-                )
-            self._verified.add(where)
         try:
-            return HostTensor(leaf.dtype, raw.view(DTYPES[leaf.dtype]).reshape(leaf.shape))
+            tensor = HostTensor(leaf.dtype, raw.view(DTYPES[leaf.dtype]).reshape(leaf.shape))
         except (ValueError, OverflowError):  # an empty tensor with a size that no address has
             raise DamagedFileError(shard.path, f"no tensor has the shape {list(leaf.shape)} of {where.key!r}") from None
+        changed = f"the bytes of tensor {where.key!r} have changed since they were written"
+        return StoredTensor(tensor, raw, _number(where.crc32), shard.path, changed)
 
     @staticmethod
     def _refuse_mismatch(leaf: TensorLeaf, size: int, stored: str, path: Path, key: str) -> None:
@@ -58,6 +61,14 @@ class ShardSource:
 
     def look(self, leaf: TensorLeaf) -> None:
         self.read(leaf, verify=False)  # maps, touches no values
+
+
+def _number(crc32: str) -> int:
+    """Return a recorded checksum; what is none is a number that no bytes have."""
+    try:
+        return int(crc32, 16)
+    except ValueError:
+        return -1
 
 
 class SafetensorsFormat:

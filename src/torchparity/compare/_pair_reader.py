@@ -1,0 +1,118 @@
+"""Pairs of stored tensors to their metrics: on all cores, every content once, verified while it is read."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+from torchparity.errors import ParityError
+from torchparity.records import PairMetrics, TensorLeaf
+from torchparity.storage import RunPart
+
+Progress = Callable[[int, int], None]  # pairs of tensors that are done, and how many there are
+Found = PairMetrics | ParityError
+_SHARED_FROM = 1 << 24  # elements from which all cores work on one pair instead of one core on each
+_HANDED_OVER_FROM = 1 << 13  # elements below which waking a thread takes longer than comparing
+_MOST_AHEAD = 64  # pairs that are opened before they are read
+
+
+class PairReader:
+    """Compares tensors of two parts; what many rows show, as one stored tensor or as equal ones, is read once.
+
+    Two tensors of one run are taken to be equal where size, layout and CRC-32 are; a result is used again only where
+    that holds on both sides. See docs/decisions/0011.
+    """
+
+    def __init__(self, candidate: RunPart, baseline: RunPart) -> None:
+        self._candidate, self._baseline = candidate, baseline
+        self._known: dict[Hashable, Found] = {}
+        self._contents: dict[Hashable, Hashable] = {}
+
+    def read_ahead(self, pairs: Iterable[tuple[TensorLeaf, TensorLeaf]], progress: Progress) -> None:
+        """Compare many pairs on all cores, so that `metrics` finds them done."""
+        wanted = {_places(*pair): pair for pair in pairs}
+        running: deque[tuple[Hashable, Future[Found]]] = deque()
+        begun: set[Hashable] = set()
+        # This thread alone opens files: two that do so hand the interpreter lock to each other at every system call.
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            for done, (places, pair) in enumerate(wanted.items()):
+                content = self._content(places, *pair)
+                if content not in begun:
+                    begun.add(content)
+                    self._begin(content, *pair, pool, running)
+                progress(done, len(wanted))
+                while len(running) > _MOST_AHEAD:
+                    self._finish_one(running)
+            while running:
+                self._finish_one(running)
+        progress(len(wanted), len(wanted))
+
+    def metrics(self, mine: TensorLeaf, other: TensorLeaf) -> PairMetrics:
+        """Return the metrics of a pair; raise `ParityError` where one side cannot be read."""
+        places = _places(mine, other)
+        content = self._content(places, mine, other)
+        known = self._known.get(content)
+        if known is None or (isinstance(known, ParityError) and content != places):
+            # Another file of this content could not be read; this one may be whole.
+            known = self._known[content] = self._by_all_cores(mine, other)
+        if isinstance(known, ParityError):
+            raise known
+        return known
+
+    def _begin(
+        self, content: Hashable, mine: TensorLeaf, other: TensorLeaf, pool: ThreadPoolExecutor, running: deque[Any]
+    ) -> None:
+        if mine.numel >= _SHARED_FROM:
+            return  # `metrics` will read it, by all cores
+        try:
+            stored = self._candidate.stored(mine), self._baseline.stored(other)
+        except ParityError as error:
+            self._known[content] = error
+            return
+        if mine.numel < _HANDED_OVER_FROM:
+            self._known[content] = _by_one_core(*stored)
+        else:
+            running.append((content, pool.submit(_by_one_core, *stored)))
+
+    def _finish_one(self, running: deque[tuple[Hashable, Future[Found]]]) -> None:
+        content, future = running.popleft()
+        self._known[content] = future.result()
+
+    def _content(self, places: Hashable, mine: TensorLeaf, other: TensorLeaf) -> Hashable:
+        """Return what pairs with the same values share: the contents of both sides, or the places of these two."""
+        if places not in self._contents:
+            try:
+                contents = self._candidate.content(mine), self._baseline.content(other)
+            except ParityError:
+                contents = None, None  # reading will say what is wrong
+            self._contents[places] = places if None in contents else contents
+        return self._contents[places]
+
+    def _by_all_cores(self, mine: TensorLeaf, other: TensorLeaf) -> PairMetrics:
+        from torchparity.kernels._pairs import compare_pair  # loads the compiler, which other modes do without
+
+        return compare_pair(self._candidate.tensor(mine), self._baseline.tensor(other))
+
+
+def _by_one_core(left: Any, right: Any) -> Found:
+    """Compare two stored tensors within one thread, and check their bytes while they are in the cache."""
+    from torchparity.kernels._pairs import compare_checked, compare_pair
+
+    try:
+        if left.is_whole and right.is_whole:
+            metrics, checksums = compare_checked(left.tensor, right.tensor)
+            left.check(checksums[0])
+            right.check(checksums[1])
+            return metrics
+        left.verify()
+        right.verify()
+        return compare_pair(left.tensor, right.tensor, parts=1)
+    except ParityError as error:
+        return error
+
+
+def _places(mine: TensorLeaf, other: TensorLeaf) -> Hashable:
+    return mine.stored_in or mine.data_name, other.stored_in or other.data_name, mine.dtype, other.dtype
