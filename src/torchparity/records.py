@@ -18,7 +18,7 @@ from torchparity.naming import Direction, flatten
 Number = float | int | bool | None
 
 
-class Statistics(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Statistics(msgspec.Struct, frozen=True, gc=False):
     """What is known of a tensor's values.
 
     `max` to `norm` are over all elements, so one NaN makes all four NaN. The `finite_`

@@ -333,9 +333,10 @@ def test_a_fault_of_ours_at_the_end_of_a_step_costs_the_step_alone(tmp_path, mon
 
     def faulty(self):
         calls.append(1)
-        finish(self)
+        fill = finish(self)
         if len(calls) == 2:
             raise ValueError("our bug")
+        return fill
 
     monkeypatch.setattr(Meter, "finish", faulty)
     with capture(tmp_path, task=task) as recording:
@@ -348,3 +349,29 @@ def test_a_fault_of_ours_at_the_end_of_a_step_costs_the_step_alone(tmp_path, mon
     assert [step for step in run.steps if run.part(step).records] == [0, 2]
     assert "our bug" in caplog.text
     assert any("our bug" in problem for problem in run.part(2).problems)
+
+
+def test_a_device_that_fails_after_a_step_costs_the_step_alone(tmp_path, monkeypatch, capsys):
+    finish, calls = Meter.finish, []
+
+    def faulty(self):
+        calls.append(1)
+        fill = finish(self)
+
+        def failing():
+            raise RuntimeError("the device is gone")
+
+        return failing if len(calls) == 2 else fill
+
+    monkeypatch.setattr(Meter, "finish", faulty)
+    with capture(tmp_path) as recording:
+        for number in range(3):
+            torch.full((2,), float(number)).exp()
+            if number < 2:
+                recording.step()
+
+    run = open_run(tmp_path)
+    assert [step for step in run.steps if run.part(step).records] == [0, 2]
+    assert any("the device is gone" in problem for problem in run.part(1).problems)
+    said = capsys.readouterr().out
+    assert "4 records in 3 steps" in said and "the device is gone" in said

@@ -53,7 +53,7 @@ def readings_of(arena, tensors, *, together):
         for tensor in tensors[start : start + together]:
             arena.add(tensor.data_ptr(), tensor.numel(), str(tensor.dtype))
         arena.flush()
-    return arena.take()
+    return arena.take()()
 
 
 @pytest.mark.parametrize("together", [1, 5, 1000])
@@ -71,7 +71,7 @@ def test_the_host_arena_measures_as_the_definition(together, compiled, monkeypat
         host = from_torch(tensor)
         assert_same(statistics, REFERENCE.statistics(host), 1e-6)
         assert checksum == f"{zlib.crc32(host.raw()):08x}"
-    assert arena.take() == []
+    assert arena.take()() == []
 
 
 @pytest.mark.parametrize("lengths", [(0, 0), (0, 7), (7, 0), (1, 1), (1000, 12_345)])

@@ -11,7 +11,7 @@ import torch
 
 from torchparity import from_torch, open_run
 from torchparity.records import TensorLeaf
-from torchparity.storage._codec import record_to_json
+from torchparity.storage import record_to_json
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from torchparity import HostTensor, Record, RunWriter, TensorLeaf, from_torch, open_run, to_torch
 from torchparity.records import GroupLeaf, StackGroup, Statistics, ValueLeaf, describe
-from torchparity.storage._codec import record_from_json, record_to_json
+from torchparity.storage import record_to_json
+from torchparity.storage._codec import record_from_json
 from torchparity.storage._json import encode
 from torchparity.tensors import DTYPES
 

@@ -80,17 +80,15 @@ class Api:
     arrives_later: bool = False  # can return before the device has copied
 
 
-class ApiTable:
+class ApiTable(dict[Callable[..., Any], Api]):
     """Looks functions up once; afterwards a call costs one dictionary access."""
 
     def __init__(self, *, views: bool, core_only: bool) -> None:
+        super().__init__()
         self._views, self._core_only = views, core_only
-        self._known: dict[Any, Api] = {}
 
-    def __getitem__(self, function: Callable[..., Any]) -> Api:
-        api = self._known.get(function)
-        if api is None:
-            api = self._known[function] = self._describe(function)
+    def __missing__(self, function: Callable[..., Any]) -> Api:
+        api = self[function] = self._describe(function)
         return api
 
     def _describe(self, function: Callable[..., Any]) -> Api:

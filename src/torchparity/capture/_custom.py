@@ -122,6 +122,7 @@ class CustomApis:
         call: Call | None = boundary.run(api.name, lambda: recorder.begin(api, args, kwargs, frame))
         if call is None:
             return original(*args, **kwargs)
+        call.start_clock(boundary)
         try:
             output = original(*args, **kwargs)
         except BaseException as error:

@@ -79,6 +79,8 @@ class CollectiveWatcher:
             try:
                 recorder.boundary.run(api.name, self._settle)
                 call: Call | None = recorder.boundary.run(api.name, lambda: recorder.begin(api, args, kwargs, frame))
+                if call is not None:
+                    call.start_clock(recorder.boundary)
                 work = original(*args, **kwargs)
                 if call is not None:
                     recorder.boundary.run(api.name, lambda: self._returned(name, call, work, args, kwargs))

@@ -2,38 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 import torch
 
-from torchparity.capture._lists import FEWEST, ListMeter, SeenList
-from torchparity.capture._meter import Meter, SeenTensor
+from torchparity.capture._lists import FEWEST, ListMeter
+from torchparity.capture._memory import PLAIN
+from torchparity.capture._meter import Meter
+from torchparity.capture._seen import SeenList, SeenTensor
 from torchparity.capture._storing import StoringMeter
 from torchparity.naming import Direction
 from torchparity.records import GroupLeaf, Nest, Record, describe
-from torchparity.storage import SharedTensor
+from torchparity.storage import EncodedRecord, SharedTensor, encoded, encoded_leaves, encoded_value
 
 _DEEPEST = 32
-_TENSORS = frozenset({torch.Tensor, torch.nn.Parameter})
 _SCALARS = frozenset({bool, int, float, str})
-
-
-class Slot:
-    """The place of a gradient: which tensor of a call it belongs to."""
-
-    __slots__ = ("index",)
-
-    def __init__(self, index: int) -> None:
-        self.index = index
 
 
 class Observer:
     """Turns arguments into nests of what was seen."""
 
     def __init__(self, meter: Meter | StoringMeter) -> None:
-        self._meter = meter
+        self._see = meter.see
         self._lists = ListMeter(meter) if isinstance(meter, Meter) else None
 
     def forget(self) -> None:
@@ -41,17 +33,47 @@ class Observer:
         if self._lists is not None:
             self._lists.forget()
 
+    def look(
+        self, values: Sequence[Any], found: list[torch.Tensor] | None, *, keep: bool = True
+    ) -> tuple[list[Any], list[Any]]:
+        """Return the nests of some arguments and, where `found` is given, the slots of their gradients."""
+        if len(values) >= FEWEST and keep:
+            seen = self._as_list(values)
+            if seen is not None:
+                return seen.tensors, [] if found is None else [slots_of(value, found) for value in values]
+        nests: list[Any] = []
+        slots: list[Any] = []
+        for value in values:
+            if type(value) in PLAIN:
+                nests.append(self._see(value, keep=keep))
+                if found is not None:
+                    if value.requires_grad:
+                        slots.append(len(found))
+                        found.append(value)
+                    else:
+                        slots.append(None)
+            else:
+                nests.append(self.nest(value, keep=keep, depth=1))
+                if found is not None:
+                    slots.append(slots_of(value, found))
+        return nests, slots
+
+    def _as_list(self, values: Sequence[Any]) -> SeenList | None:
+        if self._lists is None or not set(map(type, values)) <= PLAIN:
+            return None
+        return self._lists.see(values)
+
     def nest(self, value: Any, *, keep: bool = True, depth: int = 0) -> Any:
         kind = type(value)
-        if kind in _TENSORS or isinstance(value, torch.Tensor):
-            return self._meter.see(value, keep=keep)
+        if kind in PLAIN or isinstance(value, torch.Tensor):
+            return self._see(value, keep=keep)
         if value is None or kind in _SCALARS:
             return describe(value)
         if isinstance(value, torch.Size) or depth > _DEEPEST:
             return describe(value)
         if isinstance(value, (list, tuple)):
-            if len(value) >= FEWEST and keep and self._lists is not None and set(map(type, value)) <= _TENSORS:
-                seen = self._lists.see(value)
+            if len(value) >= FEWEST and keep:
+                seen = self._as_list(value)
                 if seen is not None:
                     return seen
             return [self.nest(entry, keep=keep, depth=depth + 1) for entry in value]
@@ -72,53 +94,87 @@ def _group(group: Any) -> GroupLeaf:
     return GroupLeaf(ranks=tuple(ranks), id=getattr(group, "group_name", None))
 
 
-def differentiable(value: Any, found: list[tuple[int, torch.Tensor]]) -> Any:
-    """Return a nest with a `Slot` for every tensor that requires a gradient, and list those tensors."""
+def slots_of(value: Any, found: list[torch.Tensor]) -> Any:
+    """Return a nest with a number for every tensor that requires a gradient, and list those tensors."""
+    if value is None or type(value) in _SCALARS:
+        return None
     if isinstance(value, torch.Tensor):
         if not value.requires_grad:
             return None
-        found.append((len(found), value))
-        return Slot(len(found) - 1)
+        found.append(value)
+        return len(found) - 1
     if isinstance(value, (list, tuple)) and not isinstance(value, torch.Size):
-        return [differentiable(entry, found) for entry in value]
+        return [slots_of(entry, found) for entry in value]
     if isinstance(value, Mapping):
-        return {_key(key): differentiable(entry, found) for key, entry in value.items()}
+        return {_key(key): slots_of(entry, found) for key, entry in value.items()}
     return None
 
 
 class Draft(msgspec.Struct, gc=False):
-    """A record in the making; `values` collects the tensors to store by item name when it is finished.
+    """A record in the making; not tracked by the garbage collector, like all that is kept until the step ends.
 
-    Not tracked by the garbage collector, like all that is kept until the step ends: it would
-    walk thousands of objects, again and again, in the middle of a training step.
+    In a backward record places are numbers of slots, and `arrived` has the gradients that came:
+    first those of the outputs, then those of the inputs.
     """
 
     name: str
     direction: Direction
-    input_args: list[Any] = []
-    input_kwargs: dict[str, Any] = {}
-    output: list[Any] = []
-    output_kwargs: dict[str, Any] = {}
+    input_args: list[Any] | None = None
+    input_kwargs: dict[str, Any] | None = None
+    output: list[Any] | None = None
+    output_kwargs: dict[str, Any] | None = None
     parameters: dict[str, Any] | None = None
-    gradients: dict[str, Any] = {}
+    gradients: dict[str, Any] | None = None
     value: Any = None
     is_recompute: bool = False
     in_backward: bool = False
     error: str | None = None
     seconds: float | None = None
+    arrived: tuple[dict[int, SeenTensor], dict[int, SeenTensor]] | None = None
+
+    def encoded(self) -> EncodedRecord:
+        """Return the record as JSON."""
+        self._fill_slots()
+        record = Record(
+            name=self.name,
+            direction=self.direction,
+            input_args=_json(self.input_args or []),
+            input_kwargs=_json(self.input_kwargs or {}),
+            output=_json(self.output or []),
+            output_kwargs=_json(self.output_kwargs or {}),
+            parameters=_json(self.parameters),
+            gradients=_json(self.gradients or {}),
+            value=_json(self.value),
+            is_recompute=self.is_recompute,
+            in_backward=self.in_backward,
+            error=self.error,
+            seconds=self.seconds,
+        )
+        try:
+            return encoded(record)
+        except UnicodeEncodeError:  # half a surrogate pair in a text
+            return encoded_leaves(self.finish()[0])
+
+    def _fill_slots(self) -> None:
+        if self.arrived is not None:
+            flowing_in, flowing_out = self.arrived
+            self.input_args, self.arrived = _filled(self.input_args, flowing_in), None
+            self.output = _filled(self.output, flowing_out)
+            self.output_kwargs = _filled(self.output_kwargs, flowing_out)
 
     def finish(self) -> tuple[Record, dict[str, SharedTensor]]:
         """Return the record and the values of its items."""
+        self._fill_slots()
         values: dict[str, SharedTensor] = {}
         record = Record(
             name=self.name,
             direction=self.direction,
-            input_args=_leaves("input", self.input_args, values),
-            input_kwargs=_leaves("input", self.input_kwargs, values),
-            output=_leaves("output", self.output, values),
-            output_kwargs=_leaves("output", self.output_kwargs, values),
+            input_args=_leaves("input", self.input_args or [], values),
+            input_kwargs=_leaves("input", self.input_kwargs or {}, values),
+            output=_leaves("output", self.output or [], values),
+            output_kwargs=_leaves("output", self.output_kwargs or {}, values),
             parameters=None if self.parameters is None else _leaves("parameters", self.parameters, values),
-            gradients=_leaves("", self.gradients, values),
+            gradients=_leaves("", self.gradients or {}, values),
             value=_leaves("", self.value, values),
             is_recompute=self.is_recompute,
             in_backward=self.in_backward,
@@ -133,8 +189,6 @@ def _leaves(name: str, nest: Any, values: dict[str, SharedTensor]) -> Nest:
         if nest.measurement is not None and nest.measurement.values is not None:
             values[name] = nest.measurement.values
         return nest.leaf()
-    if isinstance(nest, Slot):
-        return None  # no gradient came
     if isinstance(nest, SeenList):
         nest = nest.tensors
     prefix = f"{name}." if name else ""
@@ -143,6 +197,22 @@ def _leaves(name: str, nest: Any, values: dict[str, SharedTensor]) -> Nest:
     if isinstance(nest, dict):
         return {key: _leaves(f"{prefix}{key}", entry, values) for key, entry in nest.items()}
     return nest
+
+
+def _json(nest: Any) -> Any:
+    """Return a nest as msgspec writes it."""
+    kind = type(nest)
+    if kind is SeenTensor:
+        return nest.encoded()
+    if kind is list:
+        return [_json(entry) for entry in nest]
+    if nest is None:
+        return None
+    if kind is dict:
+        return {key: _json(entry) for key, entry in nest.items()}
+    if kind is SeenList:
+        return [seen.encoded() for seen in nest.tensors]
+    return encoded_value(nest)
 
 
 class BackwardDraft:
@@ -155,27 +225,26 @@ class BackwardDraft:
         self.inputs, self.in_kwargs, self.outputs = inputs, in_kwargs, outputs
         self.passes: dict[int, Draft] = {}
 
-    def fill(self, task: int, side: str, slot: int, seen: SeenTensor) -> Draft | None:
-        """Put a gradient into its place; return the draft if this pass has just begun."""
-        draft, is_new = self.passes.get(task), False
-        if draft is None:
-            again = f"#{len(self.passes) + 1}" if self.passes else ""
-            draft, is_new = Draft(self.name + again, "backward"), True
-            draft.input_args, draft.output, draft.output_kwargs = self.outputs, self.inputs, self.in_kwargs
-            self.passes[task] = draft
-        if side == "output":
-            draft.input_args = _filled(draft.input_args, slot, seen)
-        else:
-            draft.output = _filled(draft.output, slot, seen)
-            draft.output_kwargs = _filled(draft.output_kwargs, slot, seen)
-        return draft if is_new else None
+    def begin(self, task: int) -> Draft:
+        """Return the draft of another pass."""
+        again = f"#{len(self.passes) + 1}" if self.passes else ""
+        draft = self.passes[task] = Draft(
+            self.name + again,
+            "backward",
+            input_args=self.outputs,
+            output=self.inputs,
+            output_kwargs=self.in_kwargs or None,
+            arrived=({}, {}),
+        )
+        return draft
 
 
-def _filled(nest: Any, slot: int, seen: SeenTensor) -> Any:
-    if isinstance(nest, Slot):
-        return seen if nest.index == slot else nest
+def _filled(nest: Any, arrived: Mapping[int, SeenTensor]) -> Any:
+    """Return a nest with the gradients that came in place of the numbers of their slots."""
+    if type(nest) is int:
+        return arrived.get(nest)
     if isinstance(nest, list):
-        return [_filled(entry, slot, seen) for entry in nest]
+        return [_filled(entry, arrived) for entry in nest]
     if isinstance(nest, dict):
-        return {key: _filled(entry, slot, seen) for key, entry in nest.items()}
+        return {key: _filled(entry, arrived) for key, entry in nest.items()}
     return nest

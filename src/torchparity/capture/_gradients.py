@@ -8,15 +8,21 @@ to one input each give a part, and their sum is the gradient.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+import re
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from typing import Any, Protocol
 
 import torch
+from torch.autograd.function import BackwardCFunction
 from torch.autograd.graph import Node
 
 Gradient = torch.Tensor
 Taker = Callable[[int, Gradient], None]
 Edge = tuple[Node, int]
+End = tuple[Node, list[tuple[int, int]]]  # a node that ends in inputs' edges: at which places, and whose
+_Accumulator: Any = torch._C._functions.AccumulateGrad  # type: ignore[attr-defined]
+_OF_TORCH = re.compile(r"[A-Z]\w*Backward\d+")
 _MOST_SEARCHED = 10_000
 
 
@@ -35,25 +41,23 @@ class InputEdges:
 
     __slots__ = ("edges", "leaves", "sequence")
 
-    def __init__(self, inputs: Sequence[tuple[int, torch.Tensor]]) -> None:
+    def __init__(self, inputs: Sequence[torch.Tensor]) -> None:
         self.sequence = _next_sequence()
         self.edges: dict[Edge, list[int]] = {}
         self.leaves: list[tuple[torch.Tensor, int]] = []
-        for slot, tensor in inputs:
+        for slot, tensor in enumerate(inputs):
             node = tensor.grad_fn
             if node is None:
                 self.leaves.append((tensor, slot))
             else:
                 self.edges.setdefault((node, tensor.output_nr), []).append(slot)
 
-    def slots_of(self, node: Node, output: int) -> list[int]:
+    def slots_of(self, node: Node, output: int) -> Sequence[int]:
         """Return the inputs whose gradient flows along this edge."""
-        found = self.edges.get((node, output))
-        if found is not None:
-            return found
-        variable = getattr(node, "variable", None)  # an accumulator belongs to one leaf
-        if variable is None:
-            return []
+        if type(node) is not _Accumulator:
+            return self.edges.get((node, output), ())
+        leaf_node: Any = node
+        variable = leaf_node.variable
         return [slot for leaf, slot in self.leaves if leaf is variable]
 
 
@@ -72,13 +76,13 @@ class Contributions:
 
     __slots__ = ("_parts", "_take", "_wanted")
 
-    def __init__(self, take: Taker) -> None:
+    def __init__(self, ends: Sequence[End], take: Taker) -> None:
         self._wanted: dict[int, int] = {}
         self._parts: dict[tuple[int, int], list[Gradient | None]] = {}
         self._take = take
-
-    def expect(self, slot: int) -> None:
-        self._wanted[slot] = self._wanted.get(slot, 0) + 1
+        for _, found in ends:
+            for _, slot in found:
+                self._wanted[slot] = self._wanted.get(slot, 0) + 1
 
     def add(self, slot: int, gradient: Gradient | None) -> None:
         wanted = self._wanted[slot]
@@ -99,89 +103,131 @@ class Contributions:
                 self._take(slot, total)
 
 
-def watch(
-    before: InputEdges,
-    outputs: Sequence[tuple[int, torch.Tensor]],
-    *,
-    take_input: Taker,
-    take_output: Taker,
-    guard: Callable[[Callable[[], None]], None],
-) -> list[Any]:
+class Watch(Protocol):
+    """Who takes the gradients of one call: what flows in at its outputs, and out at its inputs.
+
+    `run` calls what is to be done with them, so that nothing of ours reaches the engine.
+    """
+
+    def take_input(self, slot: int, gradient: Gradient) -> None: ...
+
+    def take_output(self, slot: int, gradient: Gradient) -> None: ...
+
+    def run(self, work: Callable[..., None], *arguments: Any) -> None: ...
+
+
+def watch(before: InputEdges, outputs: Sequence[torch.Tensor], taker: Watch) -> list[Any]:
     """Hook the nodes a call made; return the handles of hooks on tensors that outlive the graph.
 
-    `take_output(slot, gradient)` gets what flows in at an output, `take_input` what flows
-    out at an input. `guard` runs each of them: nothing of ours may reach the engine.
     Raises `ForeignGraphError` before it hooks anything.
     """
-    nodes = [(tensor.grad_fn, tensor.output_nr) for _, tensor in outputs]
-    roots = [node for node, output in nodes if node is not None and not before.slots_of(node, output)]
-    ends = _walk(roots, before)
+    roots: dict[Node, list[tuple[int, int]]] = {}  # with the places at which gradients arrive, and their slots
+    aliases: list[tuple[Node, int, int, Sequence[int]]] = []
     handles: list[Any] = []
-    for slot, tensor in outputs:
+    leaves: list[tuple[int, torch.Tensor]] = []
+    for slot, tensor in enumerate(outputs):
         node = tensor.grad_fn
         if node is None:
-            handles.append(_watch_leaf(tensor, slot, before, take_input, take_output, guard))
+            leaves.append((slot, tensor))
+            continue
+        place = tensor.output_nr
+        aliased = before.slots_of(node, place)
+        if aliased:
+            aliases.append((node, place, slot, aliased))
         else:
-            aliased = before.slots_of(node, tensor.output_nr)
-            _watch_output(node, tensor.output_nr, slot, aliased, take_input, take_output, guard)
-    _watch_nodes(ends, Contributions(take_input), guard)
+            roots.setdefault(node, []).append((place, slot))
+    ends = _walk(roots, before)
+    for slot, tensor in leaves:
+        handles.append(_watch_leaf(tensor, slot, before, taker))
+    for node, place, slot, aliased in aliases:
+        node.register_prehook(_Arriving([(place, slot)], aliased, taker))
+    _watch_nodes(roots, ends, taker)
     return handles
 
 
-def watch_mutated(
-    before: InputEdges,
-    mutated: torch.Tensor,
-    *,
-    take_input: Taker,
-    guard: Callable[[Callable[[], None]], None],
-) -> None:
+def watch_mutated(before: InputEdges, mutated: torch.Tensor, taker: Watch) -> None:
     """Hook the nodes of a call that returns nothing and changes its first argument, such as `x[0] = y`."""
     if mutated.grad_fn is not None:
-        _watch_nodes(_walk([mutated.grad_fn], before), Contributions(take_input), guard)
+        _watch_nodes({}, _walk([mutated.grad_fn], before), taker)
 
 
-def _watch_output(
-    node: Node,
-    output: int,
-    slot: int,
-    aliased: list[int],
-    take_input: Taker,
-    take_output: Taker,
-    guard: Callable[[Callable[[], None]], None],
-) -> None:
-    def arrived(gradients: Sequence[Gradient | None]) -> None:
-        gradient = gradients[output]
-        if gradient is None:
-            return
-        guard(lambda: take_output(slot, gradient))
-        for alias in aliased:  # the call returned its input: the gradient passes unchanged
-            guard(lambda alias=alias: take_input(alias, gradient))  # type: ignore[misc]
-
-    node.register_prehook(arrived)
+def _watch_nodes(roots: dict[Node, list[tuple[int, int]]], ends: Sequence[End], taker: Watch) -> None:
+    contributions = Contributions(ends, taker.take_input)
+    watched: set[Node] = set()
+    for node, found in ends:
+        arriving = roots.get(node)
+        if arriving is None or not _leaves_gradients_alone(type(node)):
+            arriving = []
+        else:
+            watched.add(node)
+        node.register_hook(_Passing(found, arriving, contributions, taker))
+    for node, arriving in roots.items():
+        if node not in watched:
+            node.register_prehook(_Arriving(arriving, (), taker))
 
 
-def _watch_leaf(
-    tensor: torch.Tensor,
-    slot: int,
-    before: InputEdges,
-    take_input: Taker,
-    take_output: Taker,
-    guard: Callable[[Callable[[], None]], None],
-) -> Any:
+@cache
+def _leaves_gradients_alone(kind: type[Node]) -> bool:
+    """Tell whether nodes of a kind change no gradient they are given: torch's own do not, a user's may."""
+    return _OF_TORCH.fullmatch(kind.__name__) is not None and not issubclass(kind, BackwardCFunction)
+
+
+class _Arriving:
+    """Sees what flows in at the outputs of a call before their node runs."""
+
+    __slots__ = ("_aliased", "_places", "_taker")
+
+    def __init__(self, places: Sequence[tuple[int, int]], aliased: Sequence[int], taker: Watch) -> None:
+        self._places, self._aliased, self._taker = places, aliased, taker
+
+    def __call__(self, gradients: Sequence[Gradient | None]) -> None:
+        self._taker.run(self._take, gradients)
+
+    def _take(self, gradients: Sequence[Gradient | None]) -> None:
+        for place, slot in self._places:
+            gradient = gradients[place]
+            if gradient is not None:
+                self._taker.take_output(slot, gradient)
+                for alias in self._aliased:  # the call returned its input: the gradient passes unchanged
+                    self._taker.take_input(alias, gradient)
+
+
+class _Passing:
+    """Sees what a node computed for the inputs of a call and, where that is the same node, what it computed it from."""
+
+    __slots__ = ("_arriving", "_contributions", "_found", "_taker")
+
+    def __init__(
+        self,
+        found: Sequence[tuple[int, int]],
+        arriving: Sequence[tuple[int, int]],
+        contributions: Contributions,
+        taker: Watch,
+    ) -> None:
+        self._found, self._arriving, self._contributions, self._taker = found, arriving, contributions, taker
+
+    def __call__(self, inputs: Sequence[Gradient | None], outputs: Sequence[Gradient | None]) -> None:
+        self._taker.run(self._take, inputs, outputs)
+
+    def _take(self, inputs: Sequence[Gradient | None], outputs: Sequence[Gradient | None]) -> None:
+        for place, slot in self._arriving:
+            gradient = outputs[place]
+            if gradient is not None:
+                self._taker.take_output(slot, gradient)
+        for place, slot in self._found:
+            self._contributions.add(slot, inputs[place])
+
+
+def _watch_leaf(tensor: torch.Tensor, slot: int, before: InputEdges, taker: Watch) -> Any:
     """A call that returned a leaf as it was: the gradient of output and input is the leaf's."""
     aliased = [known for leaf, known in before.leaves if leaf is tensor]
-
-    def arrived(gradient: Gradient) -> None:
-        guard(lambda: take_output(slot, gradient))
-        for alias in aliased:
-            guard(lambda alias=alias: take_input(alias, gradient))  # type: ignore[misc]
-
-    return tensor.register_hook(arrived)  # type: ignore[no-untyped-call]
+    arriving = _Arriving([(0, slot)], aliased, taker)
+    return tensor.register_hook(lambda gradient: arriving((gradient,)))  # type: ignore[no-untyped-call]
 
 
-def _walk(roots: Sequence[Node], before: InputEdges) -> list[tuple[Node, list[tuple[int, int]]]]:
+def _walk(roots: Iterable[Node], before: InputEdges) -> list[End]:
     """Visit the nodes made since `before`; return those that end in an input's edge, with places and slots."""
-    ends: list[tuple[Node, list[tuple[int, int]]]] = []
+    ends: list[End] = []
     waiting, seen, older = list(roots), set(roots), set[Node]()
     while waiting:
         node = waiting.pop()
@@ -195,7 +241,7 @@ def _walk(roots: Sequence[Node], before: InputEdges) -> list[tuple[Node, list[tu
                 continue
             slots = before.slots_of(following, output)
             found += [(place, slot) for slot in slots]
-            if not slots and following not in seen and following._sequence_nr() < _ACCUMULATOR:
+            if not slots and type(following) is not _Accumulator and following not in seen:
                 seen.add(following)
                 waiting.append(following)
         if found:
@@ -215,33 +261,3 @@ def _leads_to_an_input(nodes: set[Node], before: InputEdges) -> bool:
                 seen.add(following)
                 waiting.append(following)
     return False
-
-
-_ACCUMULATOR = 2**64 - 1  # the sequence number of nodes that accumulate into leaves
-
-
-def _watch_nodes(
-    ends: Sequence[tuple[Node, list[tuple[int, int]]]],
-    contributions: Contributions,
-    guard: Callable[[Callable[[], None]], None],
-) -> None:
-    for node, found in ends:
-        for _, slot in found:
-            contributions.expect(slot)
-        _watch_node(node, found, contributions, guard)
-
-
-def _watch_node(
-    node: Node,
-    found: Sequence[tuple[int, int]],
-    contributions: Contributions,
-    guard: Callable[[Callable[[], None]], None],
-) -> None:
-    def passed(inputs: Sequence[Gradient | None], outputs: Any) -> None:
-        def take() -> None:
-            for place, slot in found:
-                contributions.add(slot, inputs[place])
-
-        guard(take)
-
-    node.register_hook(passed)

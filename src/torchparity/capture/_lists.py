@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 import torch
 
-from torchparity.capture._meter import Measurement, Meter, SeenTensor
+from torchparity.capture._meter import Meter
+from torchparity.capture._seen import Measurement, SeenList, SeenTensor
 
 FEWEST = 8  # below this, one by one is as fast
 _address = attrgetter("_cdata")
@@ -18,22 +19,15 @@ _dtype = attrgetter("dtype")
 _requires_grad = attrgetter("requires_grad")
 
 
-class SeenList(msgspec.Struct, gc=False):
-    """A list of tensors as a call saw it."""
-
-    tensors: list[SeenTensor]
-
-
 class _Known(msgspec.Struct):
-    """A list whose tensors were seen one by one before: what it looked like at each version and age."""
+    """A list whose tensors were seen one by one before: what it looked like at each version and number."""
 
     first: SeenList
-    counts: list[int]
     by_version: dict[Any, SeenList]
 
 
 class ListMeter:
-    """Sees whole lists; a list seen for the second time differs from the first in versions and ages alone."""
+    """Sees whole lists; a list seen for the second time differs from the first in versions and numbers alone."""
 
     def __init__(self, meter: Meter) -> None:
         self._meter = meter
@@ -57,16 +51,17 @@ class ListMeter:
             )
         except (RuntimeError, NotImplementedError):
             return None
-        if not self._meter.trusts(storages):
+        identities = self._meter.identities
+        if not identities.trusts(storages):
             return None
         known = self._known.get(look)
         if known is None:
             return self._first_sight(tensors, look, versions)
-        found = known.by_version.get((versions, self._meter.ages_of(storages)))
+        found = known.by_version.get((versions, tuple(map(identities.numbers.get, storages))))
         if found is None:
             found = self._measured_again(tensors, known)
             self._meter.moved_on(storages, versions)
-            known.by_version[versions, self._meter.ages_of(storages)] = found
+            known.by_version[versions, tuple(map(identities.numbers.get, storages))] = found
         return found
 
     def forget(self) -> None:
@@ -74,15 +69,16 @@ class ListMeter:
 
     def _first_sight(self, tensors: Sequence[torch.Tensor], look: Any, versions: Any) -> SeenList:
         """See each tensor alone, so that one that was seen before is not measured twice."""
-        seen = SeenList([self._meter.see(tensor) for tensor in tensors])
-        if all(entry.measurement is not None for entry in seen.tensors) and all(map(self._meter.waits, tensors)):
-            counts = list(map(torch.Tensor.numel, tensors))
-            self._known[look] = _Known(seen, counts, {(versions, self._meter.ages_of(look[0])): seen})
+        seen = SeenList(list(map(self._meter.see, tensors)))
+        if all(entry.gauge is not None for entry in seen.tensors):
+            numbers = tuple(map(self._meter.identities.numbers.get, look[0]))
+            self._known[look] = _Known(seen, {(versions, numbers): seen})
         return seen
 
     def _measured_again(self, tensors: Sequence[torch.Tensor], known: _Known) -> SeenList:
         again = [
-            SeenTensor(entry.dtype, entry.shape, entry.requires_grad, Measurement()) for entry in known.first.tensors
+            SeenTensor(entry.dtype, entry.shape, entry.requires_grad, Measurement(), None, entry.gauge, entry.count)
+            for entry in known.first.tensors
         ]
-        self._meter.measure_all(tensors, known.counts, again)
+        self._meter.measure_all(tensors, again)
         return SeenList(again)

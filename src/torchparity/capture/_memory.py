@@ -16,7 +16,7 @@ from torchparity.storage._torch import from_torch, memory
 from torchparity.tensors import DTYPES, HostTensor
 
 _LOW = (torch.float16, torch.bfloat16)
-_PLAIN = (torch.Tensor, torch.nn.Parameter)
+PLAIN = frozenset({torch.Tensor, torch.nn.Parameter})
 _NAMES = {
     kind: name for name in DTYPES if isinstance(kind := getattr(torch, name.removeprefix("torch."), None), torch.dtype)
 }
@@ -39,7 +39,7 @@ def tensors_in(value: Any) -> Iterator[torch.Tensor]:
 def is_measurable(tensor: torch.Tensor) -> bool:
     if tensor.layout is not torch.strided or tensor.dtype not in _NAMES or tensor.is_meta:
         return False
-    if type(tensor) in _PLAIN:
+    if type(tensor) in PLAIN:
         return not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
     return type(tensor).__name__ != "FakeTensor" and not tensor.is_quantized
 

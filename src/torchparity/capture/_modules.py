@@ -127,11 +127,13 @@ class ModuleWatcher:
         boundary = self._recorder.boundary
 
         def entered(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            boundary.run(name, lambda: self._enter(module, name, args, kwargs))
+            call = boundary.run(name, self._enter, module, name, args, kwargs)
+            if call is not None:
+                call.start_clock(boundary)
 
         def left(_: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
             error = sys.exc_info()[1]
-            boundary.run(name, lambda: self._leave(module, output, error))
+            boundary.run(name, self._leave, module, output, error)
 
         self._handles.append(module.register_forward_pre_hook(Hook(entered), with_kwargs=True, prepend=True))
         self._handles.append(module.register_forward_hook(Hook(left), with_kwargs=True, always_call=True))
@@ -150,10 +152,10 @@ class ModuleWatcher:
             elif parameter.requires_grad and parameter.is_leaf:
                 handles[parameter_name] = self._hook_parameter(name, parameter_name, parameter)
 
-    def _enter(self, module: nn.Module, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def _enter(self, module: nn.Module, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call | None:
         recorder = self._recorder
         if not recorder.is_recording or self.is_paused or self._covered.is_compiled:
-            return
+            return None
         recomputed = int(torch._C._current_graph_task_id()) != -1 and torch.is_grad_enabled()
         number = recorder.number(f"{name}#recompute" if recomputed else name)
         record = f"{name}.forward.{number}{'#recompute' if recomputed else ''}"
@@ -175,6 +177,7 @@ class ModuleWatcher:
             call.mutated = None
             recorder.meter.flush()
             opened.call = call
+        return opened.call
 
     def _leave(self, module: nn.Module, output: Any, error: BaseException | None) -> None:
         stack = self._open
@@ -201,12 +204,12 @@ class ModuleWatcher:
 
     def _hook_parameter(self, name: str, parameter_name: str, parameter: nn.Parameter) -> Any:
         def accumulated(leaf: torch.Tensor) -> None:
-            self._recorder.boundary.run(name, lambda: self._take_gradient(name, parameter_name, leaf))
+            self._recorder.boundary.run(name, self._take_gradient, name, parameter_name, leaf)
 
         return parameter.register_post_accumulate_grad_hook(Hook(accumulated))  # type: ignore[no-untyped-call]
 
     def _take_gradient(self, name: str, parameter_name: str, leaf: torch.Tensor) -> None:
-        if not self._recorder.selection.takes_direction("backward"):
+        if not self._recorder.selection.takes_backwards:
             return
         events = self._events.setdefault(name, {})
         event = events.get(parameter_name, 0)
@@ -217,5 +220,6 @@ class ModuleWatcher:
             draft = self._drafts[record] = Draft(record, "parameters_grad")
             self._recorder.add(draft, None)
         if leaf.grad is not None:
+            draft.gradients = draft.gradients or {}
             draft.gradients[parameter_name] = self._recorder.observer_of(record).nest(leaf.grad)
             self._recorder.meter.flush()

@@ -38,10 +38,12 @@ class Output:
             overwrite=config.overwrite,
             skip_unwritable=True,
         )
+        self._has_values = is_tensor or bool(config.statistics.tensor_list)
         self._failure: ParityError | None = None
         self._refused: list[str] = []
         self._begun: int | None = None
-        self._steps: dict[Path, int] = {}  # each step's folder and its number of records
+        self._started = 0  # steps
+        self._in_structure = 0  # records of which the names alone are written
 
     @property
     def is_over(self) -> bool:
@@ -60,20 +62,25 @@ class Output:
         """Hand a step over; when the disk refuses, say so and write no more."""
         if self._failure is not None or (not done.construct and self._begun is None):
             return  # nothing ran between start and here
-        records = self._differing.of_step(step, done.records) if self._differing else done.records
         try:
             self._begin(step)
-            self._steps[self._folder(step)] = len(records)
             self._begun = None
-            kept = (
-                []
-                if self._task == "structure"
-                else [(record, self._kept(record, values)) for record, values in records]
-            )
-            self._refused += map(str, self._writer.add_all(kept))  # two items of one name, say
+            if self._has_values:
+                self._add_with_values(step, done)
+            elif self._task == "structure":
+                self._in_structure += len(done.drafts)
+            else:
+                self._writer.add_later([draft.name for draft in done.drafts], done.encoded)
             self._writer.finish_step(stacks=done.stacks, construct=done.construct, missing=[*missing, *self._refused])
         except ParityError as error:
             self._fail(error)
+
+    def _add_with_values(self, step: int, done: FinishedStep) -> None:
+        records = done.records()
+        if self._differing is not None:
+            records = self._differing.of_step(step, records)
+        kept = [(record, self._kept(record, values)) for record, values in records]
+        self._refused += map(str, self._writer.add_all(kept))  # two items of one name, say
 
     def _kept(self, record: Record, values: dict[str, SharedTensor]) -> dict[str, SharedTensor]:
         return values if self._task == "tensor" or self._selection.stores(record.name) else {}
@@ -85,10 +92,7 @@ class Output:
             self._writer.finish_step(missing=[f"step {self._begun} could not be recorded."])
         self._writer.start_step(step)
         self._begun = step
-        self._steps[self._folder(step)] = 0
-
-    def _folder(self, step: int) -> Path:
-        return self._writer.path / f"step{step}" / f"rank{self._writer.rank}"
+        self._started += 1
 
     def _fail(self, error: ParityError) -> None:
         self._failure = error
@@ -102,16 +106,15 @@ class Output:
             if self._failure is None:
                 _log.error("torchparity: the run at %s is incomplete: %s", self._writer.path, error)
             self._failure = error
-        finished = [folder for folder in self._steps if _is_finished(folder)]
-        unwritable = unwritten(finished)
-        left_out = [*missing, *self._refused, *unwritable]
+        finished = self._writer.written
+        left_out = [*missing, *self._refused, *unwritten(list(finished))]
         if self._failure is not None:
-            left_out.insert(0, f"{counted(len(self._steps) - len(finished), 'step')} not finished: {self._failure}")
+            left_out.insert(0, f"{counted(self._started - len(finished), 'step')} not finished: {self._failure}")
         line = closing_line(
             self._writer.path,
-            records=sum(self._steps[folder] for folder in finished) - len(self._refused) - len(unwritable),
+            records=self._in_structure or sum(finished.values()),
             steps=len(finished),
-            size=size_of(finished),
+            size=size_of(list(finished)),
             left_out=list(dict.fromkeys(left_out)),
             never_seen=self._selection.unmatched(),
             remarks=self._differing.sentences() if self._differing else [],
@@ -119,7 +122,3 @@ class Output:
         _log.info("%s", line)
         with suppress(OSError, ValueError):  # nobody reads it, or the terminal has no such letter
             print(line)  # noqa: T201 - the one line at the end
-
-
-def _is_finished(folder: Path) -> bool:
-    return any((folder / name).is_file() for name in ("dump.json", "debug.json"))

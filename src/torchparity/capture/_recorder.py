@@ -14,14 +14,14 @@ import torch
 
 from torchparity.capture import _gradients
 from torchparity.capture._apis import Api
-from torchparity.capture._boundary import Boundary
-from torchparity.capture._drafts import BackwardDraft, Draft, Observer, differentiable
+from torchparity.capture._boundary import Boundary, attempted
+from torchparity.capture._drafts import BackwardDraft, Draft, Observer, slots_of
 from torchparity.capture._meter import Meter
 from torchparity.capture._selection import Role, Selection
 from torchparity.capture._stacks import StackBook
 from torchparity.capture._storing import StoringMeter
 from torchparity.records import Record, StackGroup
-from torchparity.storage import SharedTensor
+from torchparity.storage import EncodedRecord, SharedTensor
 
 
 class Call(msgspec.Struct):
@@ -37,14 +37,40 @@ class Call(msgspec.Struct):
     mutated: torch.Tensor | None = None
     frame: Any = None  # where the call is; still running when the call ends
 
+    def start_clock(self, boundary: Boundary) -> None:
+        """Begin to measure what the call takes; outside of the boundary, whose own time is left out."""
+        self.spent_before = boundary.spent
+        self.began = time.perf_counter()
+
 
 @dataclass
 class FinishedStep:
-    """What a step recorded, ready to be written."""
+    """What a step recorded; of `records` and `encoded`, which wait for the devices, one is called, once."""
 
-    records: list[tuple[Record, dict[str, SharedTensor]]]
+    drafts: list[Draft]
     stacks: list[StackGroup]
     construct: dict[str, str | None]
+    fill: Callable[[], None]
+
+    def records(self) -> list[tuple[Record, dict[str, SharedTensor]]]:
+        """Return the records, with the values of their items."""
+        self.fill()
+        return [draft.finish() for draft in self.drafts]
+
+    def encoded(self) -> tuple[list[EncodedRecord], list[str]]:
+        """Return the records as JSON, without values, and sentences about those for which there is none."""
+        failure = attempted(self.fill)
+        if failure is not None:
+            return [], [_unrecorded("its records", failure)]
+        found: list[EncodedRecord] = []
+        left_out: list[str] = []
+        for draft in self.drafts:
+            made = attempted(draft.encoded)
+            if isinstance(made, Exception):
+                left_out.append(_unrecorded(draft.name[:200], made))
+            else:
+                found.append(made)
+        return found, left_out
 
 
 @dataclass
@@ -65,8 +91,8 @@ class Recorder:
         self._numbers: dict[str, int] = {}
         self._drafts: list[Draft] = []
         self._construct: dict[str, str | None] = {}
-        self._lock = threading.RLock()
-        self._generation = 0
+        self.lock = threading.RLock()
+        self.generation = 0  # counts steps: what a graph of an earlier step still says comes too late
 
     @property
     def parents(self) -> list[str]:
@@ -78,7 +104,7 @@ class Recorder:
 
     def number(self, counted: str) -> int:
         """Return how often something was called before in this step."""
-        with self._lock:
+        with self.lock:
             number = self._numbers.get(counted, 0)
             self._numbers[counted] = number + 1
             return number
@@ -100,46 +126,51 @@ class Recorder:
         if in_backward and _gradients.in_compiled_backward():
             return None
         counted = f"{api.name}#recompute" if recomputed else api.name
-        number = self.number(counted)
-        name = f"{api.name}.{number}.forward{'#recompute' if recomputed else ''}"
+        name = f"{api.name}.{self.number(counted)}.forward{'#recompute' if recomputed else ''}"
         parents = self.parents
-        parent = parents[-1] if parents else None
         if not self.selection.takes_call(name, parents):
             return None
-        call = self.open(Draft(name, "forward"), args, kwargs, parent)
+        draft = Draft(name, "forward", is_recompute=recomputed, in_backward=in_backward and not recomputed)
+        call = self.open(draft, args, kwargs, parents[-1] if parents else None)
         if api.writes or "out" in kwargs:
             self.meter.flush()  # else its inputs are the same after it, and measured together with its outputs
-        call.draft.is_recompute, call.draft.in_backward = recomputed, in_backward and not recomputed
         call.frame = frame
         return call
 
     def open(self, draft: Draft, args: Sequence[Any], kwargs: dict[str, Any], parent: str | None) -> Call:
         """Look at the inputs of a call of an API or a module."""
-        if self.selection.takes(draft.name, "forward", "input"):
-            observer = self.observer_of(draft.name)
-            draft.input_args, draft.input_kwargs = observer.nest(list(args)), observer.nest(kwargs)
         call = Call(draft, parent=parent)
-        if torch.is_grad_enabled():
-            found: list[tuple[int, torch.Tensor]] = []
-            call.slots, call.kwarg_slots = differentiable(list(args), found), differentiable(kwargs, found)
+        found: list[torch.Tensor] | None = [] if torch.is_grad_enabled() and self.selection.takes_backwards else None
+        if self.selection.takes("forward", "input"):
+            observer = self.observer_of(draft.name)
+            draft.input_args, call.slots = observer.look(args, found)
+            if kwargs:
+                draft.input_kwargs = observer.nest(kwargs)
+        elif found is not None:
+            call.slots = slots_of(list(args), found)
+        if found is not None:
+            if kwargs:
+                call.kwarg_slots = slots_of(kwargs, found)
             # Without an input that requires a gradient too: a module's parameters may give its output one.
             call.edges = _gradients.InputEdges(found)
         if args and isinstance(args[0], torch.Tensor):
             call.mutated = args[0]
-        call.spent_before = self.boundary.spent
-        call.began = time.perf_counter()
         return call
 
     def end(self, call: Call, output: Any, *, keep: bool = True) -> None:
         """Look at the outputs of a call and watch for its gradients."""
         draft = call.draft
         draft.seconds = self._seconds(call)
-        outputs = list(output) if isinstance(output, (tuple, list)) and not isinstance(output, torch.Size) else [output]
-        if self.selection.takes(draft.name, "forward", "output"):
-            draft.output = self.observer_of(draft.name).nest(outputs, keep=keep)
+        outputs = output if isinstance(output, (tuple, list)) and not isinstance(output, torch.Size) else (output,)
+        found: list[torch.Tensor] | None = None if call.edges is None else []
+        if self.selection.takes("forward", "output"):
+            draft.output, slots = self.observer_of(draft.name).look(outputs, found, keep=keep)
+        elif found is not None:
+            slots = slots_of(list(outputs), found)
         self.meter.flush()
         self._add_call(call)
-        self._watch(call, outputs)
+        if call.edges is not None and found is not None:
+            self._watch(call, call.edges, slots, found)
 
     def failed(self, call: Call, error: BaseException) -> None:
         """Record a call that raised; recomputation ends early by raising, which is no failure."""
@@ -160,82 +191,81 @@ class Recorder:
         self.add(call.draft, call.parent)
 
     def add(self, draft: Draft, parent: str | None) -> None:
-        with self._lock:
+        with self.lock:
             self._drafts.append(draft)
             self._construct[draft.name] = parent
 
     def take_step(self) -> FinishedStep:
         """Return what was recorded since the last time and begin anew."""
-        with self._lock:
+        with self.lock:
             drafts, self._drafts = self._drafts, []
             construct, self._construct = self._construct, {}
             self._numbers.clear()
-            self._generation += 1
+            self.generation += 1
             for handle in self._leaf_hooks:
                 handle.remove()
             self._leaf_hooks.clear()
             self.observer.forget()
-            self.meter.finish()
-            records = [draft.finish() for draft in drafts if draft.name in construct]
+            fill = self.meter.finish()
+            drafts = [draft for draft in drafts if draft.name in construct]
             stacks = self.stacks.groups() if self.stacks is not None else []
             if self.stacks is not None:
                 self.stacks.forget()
-            return FinishedStep(records, stacks, construct)
+            return FinishedStep(drafts, stacks, construct, fill)
 
-    def _watch(self, call: Call, outputs: list[Any]) -> None:
-        if call.edges is None or not self.selection.takes_direction("backward"):
+    def _watch(self, call: Call, edges: _gradients.InputEdges, slots: Any, found: list[torch.Tensor]) -> None:
+        forward = call.draft.name
+        backward = forward.replace(".forward", ".backward")
+        if not self.selection.takes_backward(backward, forward):
             return
-        found: list[tuple[int, torch.Tensor]] = []
-        slots = differentiable(outputs, found)
-        name = call.draft.name.replace(".forward", ".backward")
-        if not self.selection.takes_backward(name, call.draft.name):
-            return
-        draft = BackwardDraft(name, call.slots, call.kwarg_slots, slots)
-        taker = _Taker(self, draft, _backward_parent(call.parent))
         if found:
-            handles = _gradients.watch(
-                call.edges, found, take_input=taker.take_input, take_output=taker.take_output, guard=taker.guard
-            )
-            self._leaf_hooks += handles
+            taker = _Taker(self, BackwardDraft(backward, call.slots, call.kwarg_slots or {}, slots), call.parent)
+            self._leaf_hooks += _gradients.watch(edges, found, taker)
         elif call.mutated is not None and call.mutated.requires_grad:
-            _gradients.watch_mutated(call.edges, call.mutated, take_input=taker.take_input, guard=taker.guard)
-
-    @property
-    def generation(self) -> int:
-        """Counts steps: what a graph of an earlier step still says comes too late."""
-        return self._generation
-
-    def gradient(self, draft: BackwardDraft, side: str, slot: int, gradient: torch.Tensor, parent: str | None) -> None:
-        """Take a gradient that autograd has just computed."""
-        with self._lock:
-            role: Role = "input" if side == "output" else "output"
-            if not self.selection.takes(draft.name, "backward", role):
-                return
-            seen = self.observer_of(draft.name).nest(gradient)
-            self.meter.flush()
-            begun = draft.fill(torch._C._current_graph_task_id(), side, slot, seen)
-            if begun is not None:
-                self.add(begun, parent)
+            taker = _Taker(self, BackwardDraft(backward, call.slots, call.kwarg_slots or {}, slots), call.parent)
+            _gradients.watch_mutated(edges, call.mutated, taker)
 
 
 class _Taker:
     """Takes the gradients of one call, as long as its step lasts."""
 
-    __slots__ = ("_draft", "_generation", "_parent", "_recorder")
+    __slots__ = ("_backward", "_generation", "_parent", "_recorder")
 
-    def __init__(self, recorder: Recorder, draft: BackwardDraft, parent: str | None) -> None:
-        self._recorder, self._draft, self._parent = recorder, draft, parent
+    def __init__(self, recorder: Recorder, backward: BackwardDraft, parent: str | None) -> None:
+        self._recorder, self._backward, self._parent = recorder, backward, parent
         self._generation = recorder.generation
 
-    def take_input(self, slot: int, gradient: torch.Tensor) -> None:
-        self._recorder.gradient(self._draft, "input", slot, gradient, self._parent)
-
     def take_output(self, slot: int, gradient: torch.Tensor) -> None:
-        self._recorder.gradient(self._draft, "output", slot, gradient, self._parent)
+        self._take("input", 0, slot, gradient)
 
-    def guard(self, work: Callable[[], None]) -> None:
-        if self._generation == self._recorder.generation:
-            self._recorder.boundary.run(self._draft.name, work)
+    def take_input(self, slot: int, gradient: torch.Tensor) -> None:
+        self._take("output", 1, slot, gradient)
+
+    def run(self, work: Callable[..., None], *arguments: Any) -> None:
+        recorder = self._recorder
+        if self._generation == recorder.generation:
+            recorder.boundary.run(self._backward.name, self._measured, work, arguments)
+
+    def _measured(self, work: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+        with self._recorder.lock:
+            work(*arguments)
+            self._recorder.meter.flush()
+
+    def _take(self, role: Role, side: int, slot: int, gradient: torch.Tensor) -> None:
+        recorder, backward = self._recorder, self._backward
+        if not recorder.selection.takes("backward", role):
+            return
+        task = torch._C._current_graph_task_id()
+        draft = backward.passes.get(task)
+        if draft is None:
+            draft = backward.begin(task)
+            recorder.add(draft, _backward_parent(self._parent))
+        if draft.arrived is not None:
+            draft.arrived[side][slot] = recorder.observer_of(backward.name).nest(gradient)
+
+
+def _unrecorded(what: str, error: Exception) -> str:
+    return f"{what} could not be written ({type(error).__name__}: {str(error)[:200]})."
 
 
 def _backward_parent(parent: str | None) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import product
 from typing import Literal
 
 from torchparity.errors import nearest
@@ -26,10 +27,10 @@ class Selection:
         self._scope, self._names, self._stored = tuple(scope), tuple(names), tuple(stored)
         modes = set(data_mode)
         everything = "all" in modes
-        self._directions = (
-            modes & {"forward", "backward"} if modes & {"forward", "backward"} and not everything else None
-        )
-        self._roles = modes & {"input", "output"} if modes & {"input", "output"} and not everything else None
+        directions = set() if everything else modes & {"forward", "backward"}
+        roles = set() if everything else modes & {"input", "output"}
+        self._sides = frozenset(product(directions or ("forward", "backward"), roles or ("input", "output")))
+        self.takes_backwards = not directions or "backward" in directions
         self._is_inside = not self._scope
         self._matched: set[str] = set()
         self._taken: set[str] = set()
@@ -42,8 +43,9 @@ class Selection:
 
     def takes_call(self, name: str, parents: Sequence[str]) -> bool:
         """Decide about a forward call and the backward that belongs to it."""
-        if self._scope or self._names:
-            self._seen[name] = None
+        if not self._scope and not self._names:
+            return True
+        self._seen[name] = None
         taken = self._in_scope(name) and self._in_list(name, parents)
         if taken:
             self._taken.add(name)
@@ -57,11 +59,8 @@ class Selection:
             or (forward in self._taken and not any(name == forward for name in self._names))
         )
 
-    def takes(self, name: str, direction: str, role: Role) -> bool:
-        return self.takes_direction(direction) and (self._roles is None or role in self._roles)
-
-    def takes_direction(self, direction: str) -> bool:
-        return self._directions is None or direction in self._directions
+    def takes(self, direction: str, role: Role) -> bool:
+        return (direction, role) in self._sides
 
     def stores(self, name: str) -> bool:
         """Decide whether a record's values are kept besides their statistics."""

@@ -23,16 +23,18 @@ class StackBook:
         self._groups: dict[tuple[int, ...], list[str]] = {}
         self._is_known: dict[int, bool] = {}
         self._codes: dict[int, CodeType] = {}
+        self._frames: dict[tuple[int, int], str] = {}
 
     def note(self, record: str, frame: FrameType) -> None:
-        places: list[int] = []  # number of the code and line in turn; codes themselves take long to hash
+        # Number of the code and instruction in turn: codes take long to hash, and lines to find.
+        places: list[int] = []
         at: FrameType | None = frame
         wanted = self._is_known
-        while at is not None and len(places) < _DEEPEST:
-            number = id(at.f_code)
-            known = wanted.get(number)
-            if known or (known is None and self._is_wanted(at.f_code)):
-                places += (number, at.f_lineno)
+        while at is not None:
+            code = at.f_code
+            known = wanted.get(id(code))
+            if known or (known is None and self._is_wanted(code)):
+                places += (id(code), at.f_lasti)
             at = at.f_back
         key = tuple(places)
         group = self._groups.get(key)
@@ -41,15 +43,26 @@ class StackBook:
         group.append(record)
 
     def groups(self) -> list[StackGroup]:
-        return [
-            StackGroup(
-                records, [_frame(self._codes[code], line) for code, line in zip(places[::2], places[1::2], strict=True)]
-            )
-            for places, records in self._groups.items()
-        ]
+        """Return the stacks; two places on one line are the same."""
+        found: dict[tuple[str, ...], list[str]] = {}
+        for places, records in self._groups.items():
+            pairs = zip(places[: 2 * _DEEPEST : 2], places[1 : 2 * _DEEPEST : 2], strict=True)
+            frames = tuple(self._frame(code, instruction) for code, instruction in pairs)
+            found.setdefault(frames, []).extend(records)
+        return [StackGroup(records, list(frames)) for frames, records in found.items()]
 
     def forget(self) -> None:
         self._groups.clear()
+
+    def _frame(self, number: int, instruction: int) -> str:
+        known = self._frames.get((number, instruction))
+        if known is None:
+            code = self._codes[number]
+            line = _line(code, instruction)
+            source = linecache.getline(code.co_filename, line).strip()
+            known = f"File {code.co_filename}, line {line}, in {code.co_name}, \n {source}"
+            self._frames[number, instruction] = known
+        return known
 
     def _is_wanted(self, code: CodeType) -> bool:
         name = code.co_filename
@@ -59,6 +72,9 @@ class StackBook:
         return wanted
 
 
-def _frame(code: CodeType, line: int) -> str:
-    source = linecache.getline(code.co_filename, line).strip()
-    return f"File {code.co_filename}, line {line}, in {code.co_name}, \n {source}"
+def _line(code: CodeType, instruction: int) -> int:
+    """Return the line of an instruction."""
+    for first, last, line in code.co_lines():
+        if first <= instruction < last and line is not None:
+            return line
+    return code.co_firstlineno

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from torchparity.capture._meter import Meter, SeenTensor
+from torchparity.capture._meter import Meter
+from torchparity.capture._seen import SeenTensor
 
 
 class StoringMeter:

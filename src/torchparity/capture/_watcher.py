@@ -34,6 +34,8 @@ class ApiWatcher(TorchFunctionMode):
         if not self._recorder.is_recording:
             return func(*args, **kwargs)
         api = self._apis[func]
+        if api.treatment == "pass" and not api.exposes_storage:
+            return func(*args, **kwargs)
         if api.exposes_storage:
             tensors = [value for value in args if isinstance(value, torch.Tensor)]
             self._recorder.boundary.run(api.name, self._recorder.meter.distrust, *tensors)
@@ -49,6 +51,7 @@ class ApiWatcher(TorchFunctionMode):
         call: Call | None = recorder.boundary.run(api.name, recorder.begin, api, args, kwargs, frame)
         if call is None:
             return func(*args, **kwargs)
+        call.start_clock(recorder.boundary)
         try:
             output = func(*args, **kwargs)
         except BaseException as error:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 import numba
@@ -13,7 +15,7 @@ from isal import isal_zlib
 
 from torchparity.kernels import _blocks
 from torchparity.kernels._crc import compiled_crc, joined
-from torchparity.kernels._statistics import statistics_of_row
+from torchparity.kernels._statistics import statistics_of_rows
 from torchparity.records import Statistics
 
 _SHARED_FROM = 1 << 16  # numbers from which a second core is worth waking
@@ -28,9 +30,10 @@ class Arena(Protocol):
     """Measures tensors of one device by address; the caller keeps them alive and unchanged until `flush`.
 
     `add` takes the address and the count of a tensor that is dense in memory and not empty; `flush` measures
-    all that were added, or orders it done where the device works by itself; `take` waits for that, returns
-    the readings in the order of `add` and begins anew. Where `flush` raised, `drop` forgets what it did not
-    measure, since it may be gone by the next time, and returns how many those were.
+    all that were added, or orders it done where the device works by itself; `take` begins anew and returns
+    who waits for that and tells the readings in the order of `add`, in another thread if need be. Where
+    `flush` raised, `drop` forgets what it did not measure, since it may be gone by the next time, and returns
+    how many those were.
     """
 
     dtypes: frozenset[str]
@@ -41,7 +44,7 @@ class Arena(Protocol):
 
     def drop(self) -> int: ...
 
-    def take(self) -> list[Reading]: ...
+    def take(self) -> Callable[[], list[Reading]]: ...
 
 
 class _Results:
@@ -53,6 +56,7 @@ class _Results:
 
     def __init__(self, rows: int, cores: int) -> None:
         self.rows, self.crcs = np.zeros((rows, cores, _blocks.ROW)), np.zeros((rows, cores), np.uint32)
+        self.rows[:, :, _blocks.MAX], self.rows[:, :, _blocks.MIN] = -np.inf, np.inf
         self.used = 0
 
     def has_room_for(self, rows: int) -> bool:
@@ -75,15 +79,22 @@ class HostArena:
         self._waiting: list[int] = []
         self._waiting_count = 0
         self._counts: list[int] = []
+        self._done = 0  # how many of them are measured
         self._results: list[_Results] = []
+        self._alone: list[tuple[int, int]] = []  # tensors of one number: their place and the number's bits
 
     def add(self, address: int, count: int, dtype: str) -> None:
+        if count == 1:  # reading it takes less than anything else
+            self._alone.append((len(self._counts), ctypes.c_uint32.from_address(address).value))
+            self._counts.append(1)
+            return
         self._waiting += (address, count)
         self._waiting_count += count
         self._counts.append(count)
 
     def flush(self) -> None:
         if not self._waiting:
+            self._done = len(self._counts)
             return
         table = np.array(self._waiting, np.int64).reshape(-1, 2)
         if not self._results or not self._results[-1].has_room_for(len(table)):
@@ -92,7 +103,6 @@ class HostArena:
         rows, crcs = results.next(len(table))
         if self._waiting_count < _SHARED_FROM or self._cores == 1:
             _blocks.measure_part(table, self._exact, self._crc, rows, crcs, 0, 1)
-            rows[:, 1:, _blocks.MAX], rows[:, 1:, _blocks.MIN] = -np.inf, np.inf
         else:
             with self._lock:  # numba's simplest scheduler takes one caller at a time
                 _blocks.measure_on_all_cores(table, self._exact, self._crc, rows, crcs, self._cores)
@@ -102,26 +112,55 @@ class HostArena:
             crcs[:, 0] = [_checksum(*entry) for entry in table.tolist()]
         results.used += len(table)
         self._waiting, self._waiting_count = [], 0
+        self._done = len(self._counts)
 
     def drop(self) -> int:
-        lost = len(self._waiting) // 2
-        if lost:
-            del self._counts[-lost:]
-            self._waiting, self._waiting_count = [], 0
+        if not self._waiting:
+            return 0
+        self._waiting, self._waiting_count = [], 0
+        lost = len(self._counts) - self._done
+        del self._counts[self._done :]
+        self._alone = [entry for entry in self._alone if entry[0] < self._done]
         return lost
 
-    def take(self) -> list[Reading]:
+    def take(self) -> Callable[[], list[Reading]]:
         self.flush()
-        if not self._counts:
-            return []
-        rows = np.concatenate([part.rows[: part.used] for part in self._results])
-        crcs = np.concatenate([part.crcs[: part.used, 0] for part in self._results]).tolist()
-        counts, self._counts, self._results = self._counts, [], []
-        checksums = [f"{crc:08x}" for crc in crcs] if self._checksums else [None] * len(counts)
-        statistics = [
-            statistics_of_row(count, row) for count, row in zip(counts, _combined(rows).tolist(), strict=True)
-        ]
-        return list(zip(statistics, checksums, strict=True))
+        readings = partial(_readings, self._counts, self._alone, self._results, checksums=self._checksums)
+        self._counts, self._done, self._results, self._alone = [], 0, [], []
+        return readings
+
+
+def _readings(
+    counts: list[int], singles: list[tuple[int, int]], results: list[_Results], *, checksums: bool
+) -> list[Reading]:
+    alone = np.array(singles, np.int64).reshape(-1, 2)
+    rows, crcs = np.empty((len(counts), _blocks.ROW)), np.empty(len(counts), np.uint32)
+    is_measured = np.ones(len(counts), bool)
+    is_measured[alone[:, 0]] = False
+    numbers = alone[:, 1].astype(np.uint32).view(np.float32)
+    rows[~is_measured] = _rows_of(numbers)
+    if checksums:
+        crcs[~is_measured] = [isal_zlib.crc32(number) for number in numbers]
+    if results:
+        rows[is_measured] = _combined(np.concatenate([part.rows[: part.used] for part in results]))
+        crcs[is_measured] = np.concatenate([part.crcs[: part.used, 0] for part in results])
+    statistics = statistics_of_rows(np.array(counts, np.int64), rows)
+    known = [f"{crc:08x}" for crc in crcs.tolist()] if checksums else [None] * len(counts)
+    return list(zip(statistics, known, strict=True))
+
+
+def _rows_of(numbers: npt.NDArray[np.float32]) -> Rows:
+    """Return a row for each number."""
+    values = numbers.astype(np.float64)
+    is_finite = np.isfinite(values)
+    finite = np.where(is_finite, values, 0)
+    rows = np.zeros((len(values), _blocks.ROW))
+    rows[:, _blocks.SUM], rows[:, _blocks.SQUARES] = finite, finite * finite
+    rows[:, _blocks.MAX] = np.where(is_finite, values, -np.inf)
+    rows[:, _blocks.MIN] = np.where(is_finite, values, np.inf)
+    rows[:, _blocks.ZEROS], rows[:, _blocks.NANS] = values == 0, np.isnan(values)
+    rows[:, _blocks.INFS], rows[:, _blocks.NEGATIVE_INFS] = values == np.inf, values == -np.inf
+    return rows
 
 
 def _join(table: npt.NDArray[np.int64], crcs: Checksums) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -13,8 +15,7 @@ from torchparity.kernels import _launch
 from torchparity.kernels._arena import Reading
 from torchparity.kernels._crc import after_zeros, times
 from torchparity.kernels._join import joined_checksums, joined_rows
-from torchparity.kernels._statistics import statistics_of_row
-from torchparity.records import Statistics
+from torchparity.kernels._statistics import statistics_of_rows
 
 _KINDS = {
     "torch.float32": (_launch.FLOAT32, 4),
@@ -53,8 +54,26 @@ class _Results:
         self.filled.record(torch.cuda.current_stream(device))
 
 
+class _Table:
+    """Where launches read what to measure: pinned memory, and as much on the device."""
+
+    def __init__(self, words: int, device: torch.device) -> None:
+        self.pinned = torch.empty(words, dtype=torch.int64, pin_memory=True)
+        self.on_device = torch.empty_like(self.pinned, device=device, pin_memory=False)
+        self.words: npt.NDArray[np.int64] = self.pinned.numpy()
+
+
+@dataclass
+class _Stretch:
+    """What is measured between two takes."""
+
+    results: list[_Results]
+    tables: list[_Table] = field(default_factory=list)
+    entries: list[tuple[int, str]] = field(default_factory=list)
+
+
 class CudaArena:
-    """See the contract in `_arena.py`. Nothing here waits for the device but `take`."""
+    """See the contract in `_arena.py`. Nothing here waits for the device but who reads what was taken."""
 
     def __init__(self, device: torch.device, *, checksums: bool) -> None:
         self._device, self._index = device, device.index or 0
@@ -66,11 +85,10 @@ class CudaArena:
         self._compiled: dict[int, Any] = {}
         self._waiting: list[int] = []
         self._waiting_chunks = 0
-        self._entries: list[tuple[int, str]] = []
-        self._stream = -1
-        self._table_used = 0
-        self._tables: list[tuple[torch.Tensor, torch.Tensor, npt.NDArray[np.int64]]] = []
-        self._begin()
+        self._spare: list[_Table] = []
+        self._copies = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        self._stream, self._table_used = -1, 0
+        self._stretch = self._begin()
 
     def add(self, address: int, count: int, dtype: str) -> None:
         stream = torch._C._cuda_getCurrentRawStream(self._index)
@@ -80,7 +98,7 @@ class CudaArena:
         kind, size = self._kinds[dtype]
         self._waiting += (address, count, kind, size, self._waiting_chunks)
         self._waiting_chunks += -(-count // _launch.CHUNK)
-        self._entries.append((count, dtype))
+        self._stretch.entries.append((count, dtype))
 
     def flush(self) -> None:
         """Order everything that waits to be measured, on the stream it was added on."""
@@ -107,7 +125,7 @@ class CudaArena:
     def drop(self) -> int:
         lost = len(self._waiting) // _FIELDS
         if lost:
-            del self._entries[-lost:]
+            del self._stretch.entries[-lost:]
             self._waiting, self._waiting_chunks = [], 0
         return lost
 
@@ -116,75 +134,93 @@ class CudaArena:
         one = torch.ones(1, device=self._device)
         self.add(one.data_ptr(), 1, "torch.float32")
         self.flush()
-        used = self._table_used  # the launch may still read its table
-        self._begin()
-        self._table_used = used
+        tables, used = self._stretch.tables, self._table_used  # the launch may still read its table
+        self._stretch = self._begin()
+        self._stretch.tables, self._table_used = tables, used
 
-    def take(self) -> list[Reading]:
+    def take(self) -> Callable[[], list[Reading]]:
         self.flush()
-        entries, results = self._entries, self._results
-        if not entries:
-            return []
-        torch.cuda.synchronize(self._device)  # more streams than one may have measured
-        rows = np.concatenate([part.rows[: part.used].cpu().numpy() for part in results])
+        done = self._stretch
+        if not done.entries:
+            return list
+        streams = {stream for part in done.results for stream in part.streams}
+        current = torch._C._cuda_getCurrentRawStream(self._index)
+        is_done = None
+        if streams == {current}:
+            is_done = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            is_done.record(torch.cuda.current_stream(self._device))
+        else:
+            torch.cuda.synchronize(self._device)
+        self._stretch = self._begin()
+        return partial(self._read, done, is_done)
+
+    def _read(self, done: _Stretch, is_done: torch.cuda.Event | None) -> list[Reading]:
+        """Wait for a stretch and return its readings; a copy on a stream of our own does not wait for what follows."""
+        if is_done is not None:
+            is_done.synchronize()
+        self._spare += done.tables  # no launch reads them any more
+        with torch.cuda.stream(self._copies):
+            rows = np.concatenate([part.rows[: part.used].cpu().numpy() for part in done.results])
+            parts = [part.checksums[: part.used].cpu().numpy() for part in done.results] if self._checksums else []
         if np.isnan(rows[:, _launch.COLUMNS - 1]).any():
-            self._begin()
             raise RuntimeError("tensors on the device were not measured: a launch was lost")
-        parts = (
-            np.concatenate([part.checksums[: part.used].cpu().numpy() for part in results]) if self._checksums else None
-        )
-        self._begin()
-        counts = np.array([count for count, _ in entries], np.int64)
+        counts = np.array([count for count, _ in done.entries], np.int64)
         chunks = -(-counts // _launch.CHUNK)
         ends = np.cumsum(chunks)
-        is_float = np.array([dtype.startswith(("torch.float", "torch.bfloat")) for _, dtype in entries])
+        is_float = np.array([dtype.startswith(("torch.float", "torch.bfloat")) for _, dtype in done.entries])
         whole = joined_rows(rows, ends - chunks, ends, is_float)
-        checksums: list[str | None] = [None] * len(entries)
-        if parts is not None:
-            sizes = np.array([self._kinds[dtype][1] for _, dtype in entries], np.int64)
-            crcs = joined_checksums(parts.view(np.uint32), ends - chunks, ends, counts, sizes, _launch.CHUNK)
+        checksums: list[str | None] = [None] * len(counts)
+        if parts:
+            sizes = np.array([self._kinds[dtype][1] for _, dtype in done.entries], np.int64)
+            remainders = np.concatenate(parts).view(np.uint32)
+            crcs = joined_checksums(remainders, ends - chunks, ends, counts, sizes, _launch.CHUNK)
             checksums = [f"{crc:08x}" for crc in crcs.tolist()]
         extremes = whole.view(np.int64)[:, 2:4].tolist()
-        return [
-            (_statistics(count, dtype, row, extreme), checksum)
-            for (count, dtype), row, extreme, checksum in zip(entries, whole.tolist(), extremes, checksums, strict=True)
+        known = [
+            None if is_known else ((most, least), dtype == "torch.bool")
+            for is_known, (most, least), (_, dtype) in zip(is_float.tolist(), extremes, done.entries, strict=True)
         ]
+        return list(zip(statistics_of_rows(counts, whole, known), checksums, strict=True))
 
-    def _begin(self) -> None:
-        self._stream = -1
-        self._entries = []
-        self._results = [_Results(_RESULT_ROWS, self._device, checksums=self._checksums)]
-        self._table_used, self._table_number = 0, 0
+    def _begin(self) -> _Stretch:
+        self._stream, self._table_used = -1, 0
+        return _Stretch([_Results(_RESULT_ROWS, self._device, checksums=self._checksums)])
 
     def _room_for(self, chunks: int) -> _Results:
-        results = self._results[-1]
+        results = self._stretch.results[-1]
         if results.used + chunks > len(results.rows):
             results = _Results(max(chunks, _RESULT_ROWS), self._device, checksums=self._checksums)
-            self._results.append(results)
+            self._stretch.results.append(results)
         return results
 
+    def _table_for(self, words: int) -> _Table:
+        """Return a table with room for so many words where no earlier launch still reads."""
+        tables = self._stretch.tables
+        if not tables or self._table_used + words > len(tables[-1].words):
+            is_usual = words <= _TABLE_WORDS
+            tables.append(
+                self._spare.pop() if is_usual and self._spare else _Table(max(words, _TABLE_WORDS), self._device)
+            )
+            self._table_used = 0
+        return tables[-1]
+
     def _write_table(self, rows: int) -> int:
-        """Write the entries where no earlier launch still reads; return the address for the device."""
+        """Write the entries; return the address for the device."""
         words_needed = rows * _FIELDS
-        if self._table_used + words_needed > _TABLE_WORDS and self._table_used:
-            self._table_number, self._table_used = self._table_number + 1, 0
-        if self._table_number == len(self._tables) or words_needed > _TABLE_WORDS:
-            pinned = torch.empty(max(words_needed, _TABLE_WORDS), dtype=torch.int64, pin_memory=True)
-            on_device = torch.empty_like(pinned, device=self._device, pin_memory=False)
-            self._tables.insert(self._table_number, (pinned, on_device, pinned.numpy()))
-        pinned, on_device, words = self._tables[self._table_number]
+        table = self._table_for(words_needed)
+        pinned, on_device, words = table.pinned, table.on_device, table.words
         first, last = self._table_used, self._table_used + words_needed
         words[first:last] = self._waiting
         self._table_used = -(-last // _LINE) * _LINE
         if rows <= _FEW:
-            return pinned.data_ptr() + first * 8
+            return int(pinned.data_ptr()) + first * 8
         target, source = on_device[first:last], pinned[first:last]
         if torch._C._cuda_getCurrentRawStream(self._index) == self._stream:
             target.copy_(source, non_blocking=True)
         else:
             with torch.cuda.stream(self._stream_object()):
                 target.copy_(source, non_blocking=True)
-        return on_device.data_ptr() + first * 8
+        return int(on_device.data_ptr()) + first * 8
 
     def _stream_object(self) -> Any:
         if self._stream == 0:  # for which ExternalStream would give some other stream
@@ -221,9 +257,3 @@ def _factors(device: torch.device) -> torch.Tensor:
     lanes = [after_zeros(4 * (_launch.LANES - lane)) for lane in range(_launch.LANES)]
     words = torch.from_numpy(np.array(tables + lanes, np.uint32).view(np.int32)).pin_memory()
     return words.to(device, non_blocking=True)
-
-
-def _statistics(count: int, dtype: str, row: list[float], extremes: list[int]) -> Statistics:
-    is_float = dtype.startswith(("torch.float", "torch.bfloat"))
-    known = None if is_float else (extremes[0], extremes[1])
-    return statistics_of_row(count, row, known, is_bool=dtype == "torch.bool")

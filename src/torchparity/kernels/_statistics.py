@@ -6,8 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from torchparity.records import Number, Statistics
 
+Known = tuple[tuple[int, int], bool]  # an integer tensor's extremes with every digit, and whether it is of bool
 _VALUES = ("max", "min", "mean", "norm")
 
 
@@ -79,6 +83,26 @@ def statistics_of_row(
         zero=int(zeros),
         is_bool=is_bool,
     )
+
+
+def statistics_of_rows(
+    counts: npt.NDArray[np.int64], rows: npt.NDArray[np.float64], known: Sequence[Known | None] | None = None
+) -> list[Statistics]:
+    """Return the statistics of many tensors; `known` has what rows do not say of integers."""
+    broken = rows[:, 5:].sum(axis=1)
+    means, norms = rows[:, 0] / np.maximum(1, counts - broken), np.sqrt(rows[:, 1])
+    largest, smallest, zeros = rows[:, 2].tolist(), rows[:, 3].tolist(), rows[:, 4].astype(np.int64).tolist()
+    found = [
+        Statistics(high, low, mean, norm, high, low, mean, norm, 0, 0, 0, zero)
+        for high, low, mean, norm, zero in zip(largest, smallest, means.tolist(), norms.tolist(), zeros, strict=True)
+    ]
+    for index in np.flatnonzero(broken).tolist():
+        found[index] = statistics_of_row(int(counts[index]), rows[index].tolist())
+    for index, entry in enumerate(known or ()):
+        if entry is not None:
+            extremes, is_bool = entry
+            found[index] = statistics_of_row(int(counts[index]), rows[index].tolist(), extremes, is_bool=is_bool)
+    return found
 
 
 def _with_nonfinite(nan: int, inf: int, negative_inf: int, largest: Number) -> dict[str, float]:

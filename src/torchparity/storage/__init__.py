@@ -15,8 +15,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from torchparity.storage._codec import record_to_json
     from torchparity.storage._convert import Conversion, convert_run
+    from torchparity.storage._encoding import (
+        EncodedRecord,
+        encoded,
+        encoded_leaves,
+        encoded_tensor,
+        encoded_value,
+        record_to_json,
+    )
     from torchparity.storage._formats import TensorFormat, TensorSink, TensorSource
     from torchparity.storage._run_reader import RunPart, RunReader, open_run
     from torchparity.storage._run_writer import RunWriter
@@ -25,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Conversion",
+    "EncodedRecord",
     "RunPart",
     "RunReader",
     "RunWriter",
@@ -33,6 +41,10 @@ __all__ = [
     "TensorSink",
     "TensorSource",
     "convert_run",
+    "encoded",
+    "encoded_leaves",
+    "encoded_tensor",
+    "encoded_value",
     "nonfinite_records",
     "open_run",
     "record_to_json",
@@ -41,6 +53,7 @@ __all__ = [
 
 _HOME = {
     "Conversion": "_convert",
+    "EncodedRecord": "_encoding",
     "RunPart": "_run_reader",
     "RunReader": "_run_reader",
     "RunWriter": "_run_writer",
@@ -49,9 +62,13 @@ _HOME = {
     "TensorSink": "_formats",
     "TensorSource": "_formats",
     "convert_run": "_convert",
+    "encoded": "_encoding",
+    "encoded_leaves": "_encoding",
+    "encoded_tensor": "_encoding",
+    "encoded_value": "_encoding",
     "nonfinite_records": "_summary",
     "open_run": "_run_reader",
-    "record_to_json": "_codec",
+    "record_to_json": "_encoding",
     "summarise": "_summary",
 }
 

@@ -1,13 +1,10 @@
-"""Records to and from the JSON of dump.json, as msprobe writes it and as we do."""
+"""Records from the JSON of dump.json, as msprobe writes it and as we do; `_encoding.py` is the other way."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from math import prod
 from typing import Any
-
-import msgspec
 
 from torchparity.errors import RecordNameError
 from torchparity.naming import Direction, parse_record
@@ -21,22 +18,10 @@ from torchparity.records import (
     TensorLeaf,
     ValueLeaf,
     number_from_json,
-    number_to_json,
 )
-from torchparity.storage._json import encode
+from torchparity.storage._encoding import COUNTS, MEMORY_FORMAT, STATISTICS
 
-_STATISTICS = (("Max", "max"), ("Min", "min"), ("Mean", "mean"), ("Norm", "norm"))
-_COUNTS = (
-    ("nan", "nan_count"),
-    ("inf", "inf_count"),
-    ("neg_inf", "negative_inf_count"),
-    ("zero", "zero_count"),
-)
 _TENSOR_TYPES = ("torch.Tensor", "numpy.ndarray")
-_MEMORY_FORMAT = "torch.memory_format"
-NumberSpelling = Callable[[Any], Any]
-LeafSpelling = Callable[[Leaf], Any]
-_MOST_KEPT = 1 << 16
 _DEEPEST = 64
 _MOST_DIMENSIONS = 64
 _MOST_ELEMENTS = 1 << 62
@@ -44,108 +29,6 @@ _MOST_ELEMENTS = 1 << 62
 
 class MalformedError(ValueError):
     """A JSON value that no record can have; the reader adds the file and the record's name."""
-
-
-def leaf_to_json(leaf: Leaf, number: NumberSpelling = number_to_json) -> Any:
-    if leaf is None:
-        return None
-    if isinstance(leaf, TensorLeaf):
-        return _tensor_to_json(leaf, number)
-    if isinstance(leaf, GroupLeaf):
-        return {"type": leaf.type, "group_ranks": list(leaf.ranks), "group_id": leaf.id}
-    value = leaf.value
-    if leaf.type == _MEMORY_FORMAT:  # msprobe's key and spelling
-        return {"type": leaf.type, "format": str(value).removeprefix("torch.")}
-    if isinstance(value, list):
-        value = [number(part) for part in value]
-    return {"type": leaf.type, "value": number(value)}
-
-
-def _tensor_to_json(leaf: TensorLeaf, number: NumberSpelling) -> dict[str, Any]:
-    entry: dict[str, Any] = {"type": leaf.type, "dtype": leaf.dtype, "shape": leaf.shape}
-    kept = leaf.statistics
-    if kept is not None:
-        entry["Max"], entry["Min"] = number(kept.max), number(kept.min)
-        entry["Mean"], entry["Norm"] = number(kept.mean), number(kept.norm)
-    if leaf.requires_grad is not None:
-        entry["requires_grad"] = leaf.requires_grad
-    if leaf.checksum is not None:
-        entry["md5"] = leaf.checksum
-    if leaf.data_name is not None:
-        entry["data_name"] = leaf.data_name
-    if leaf.stored_in is not None:
-        entry["stored_in"] = {"file": leaf.stored_in.file, "key": leaf.stored_in.key, "crc32": leaf.stored_in.crc32}
-    if leaf.layout is not None:
-        entry["layout"] = leaf.layout
-    if kept is not None and kept.nan_count is not None:
-        if _has_nonfinite(kept):
-            entry |= {key: count for key, field in _COUNTS if (count := getattr(kept, field))}
-            entry["finite"] = {key: number(getattr(kept, f"finite_{field}")) for key, field in _STATISTICS}
-        entry["zero"] = kept.zero_count or 0  # its presence says that the counts left out are 0
-    if leaf.numel == 0:
-        entry["numel"] = 0
-    return entry
-
-
-def _has_nonfinite(kept: Statistics) -> bool:
-    return bool(kept.nan_count or kept.inf_count or kept.negative_inf_count)
-
-
-class EncodedLeaves:
-    """Encodes leaves; a tensor that many records show is one leaf, and encoded once."""
-
-    def __init__(self) -> None:
-        self._known: dict[int, tuple[TensorLeaf, msgspec.Raw]] = {}
-
-    def __call__(self, leaf: Leaf) -> Any:
-        if type(leaf) is not TensorLeaf:
-            return leaf_to_json(leaf)
-        known = self._known.get(id(leaf))
-        if known is None:
-            if len(self._known) >= _MOST_KEPT:
-                self._known.clear()
-            # The leaf is kept as well, so that its id is nobody else's.
-            known = self._known[id(leaf)] = leaf, msgspec.Raw(encode(_tensor_to_json(leaf, number_to_json)))
-        return known[1]
-
-
-def nest_to_json(nest: Nest, leaf: LeafSpelling) -> Any:
-    if isinstance(nest, (list, tuple)):
-        return [nest_to_json(entry, leaf) for entry in nest]
-    if isinstance(nest, dict):
-        return {str(key): nest_to_json(entry, leaf) for key, entry in nest.items()}
-    return leaf(nest)
-
-
-def record_to_json(record: Record, leaf: LeafSpelling = leaf_to_json) -> Any:
-    """Return the entry of `data`; `leaf` turns a leaf into JSON."""
-    if record.direction == "debug":
-        return nest_to_json(record.value, leaf)
-    if record.direction == "parameters_grad":
-        return {name: [nest_to_json(gradient, leaf)] for name, gradient in record.gradients.items()}
-    if record.direction == "backward":
-        entry: dict[str, Any] = {
-            "input": nest_to_json(record.input_args, leaf),
-            "output": nest_to_json(record.output, leaf),
-        }
-        if record.output_kwargs:
-            entry["output_kwargs"] = nest_to_json(record.output_kwargs, leaf)
-    else:
-        entry = {
-            "input_args": nest_to_json(record.input_args, leaf),
-            "input_kwargs": nest_to_json(record.input_kwargs, leaf),
-            "output": nest_to_json(record.output, leaf),
-        }
-        if record.parameters is not None:
-            entry["parameters"] = nest_to_json(record.parameters, leaf)
-        entry["is_recompute"] = record.is_recompute
-    if record.in_backward:
-        entry["in_backward"] = True
-    if record.error is not None:
-        entry["error"] = record.error
-    if record.seconds is not None:
-        entry["seconds"] = record.seconds
-    return entry
 
 
 def record_from_json(name: str, entry: Any, *, debug: bool = False) -> Record:
@@ -215,7 +98,7 @@ def leaf_from_json(kind: str, entry: dict[str, Any]) -> Leaf:
             ranks=tuple(ranks) if _is_ints(ranks) else (), id=None if identity is None else str(identity), type=kind
         )
     value = entry.get("value")
-    if kind == _MEMORY_FORMAT and "format" in entry:
+    if kind == MEMORY_FORMAT and "format" in entry:
         return ValueLeaf(kind, f"torch.{entry['format']}")
     if kind in ("complex", "complex64", "complex128") and isinstance(value, list):
         value = [number_from_json(part) for part in value]
@@ -252,13 +135,13 @@ def _statistics_from_json(entry: dict[str, Any]) -> Statistics | None:
         return Statistics(max=largest, min=smallest, mean=mean, norm=norm)
     if "finite" not in entry and "nan" not in entry and "inf" not in entry and "neg_inf" not in entry:
         return finite_statistics(largest, smallest, mean, norm, entry["zero"])
-    counts: dict[str, Any] = {field: entry.get(key, 0) for key, field in _COUNTS}
+    counts: dict[str, Any] = {field: entry.get(key, 0) for key, field in COUNTS}
     if not _is_ints(list(counts.values())):
         raise MalformedError("a tensor's counts are not whole numbers")
     finite = entry.get("finite", entry)
     if not isinstance(finite, dict):
         raise MalformedError("a tensor's finite statistics are not an object")
-    finites = {f"finite_{field}": statistic_of(finite.get(key)) for key, field in _STATISTICS}
+    finites = {f"finite_{field}": statistic_of(finite.get(key)) for key, field in STATISTICS}
     return Statistics(max=largest, min=smallest, mean=mean, norm=norm, **finites, **counts)
 
 

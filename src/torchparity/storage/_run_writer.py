@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from math import prod
@@ -17,6 +17,7 @@ from torchparity import plugins
 from torchparity.config import Level, Task
 from torchparity.errors import ConfigError, InternalError, ParityError, RunExistsError, RunWriteError, nearest
 from torchparity.records import Leaf, Record, RunInfo, StackGroup, TensorLeaf
+from torchparity.storage._encoding import EncodedRecord
 from torchparity.storage._formats import TensorFormat
 from torchparity.storage._layout import has_records, remove_part
 from torchparity.storage._queue import ByteBoundedQueue
@@ -25,6 +26,7 @@ from torchparity.storage._step_writer import StepWriter
 from torchparity.tensors import HostTensor
 
 QUEUE_BYTES = 64 << 20
+Encoding = Callable[[], tuple[Iterable[EncodedRecord], Iterable[str]]]  # with sentences about what it left out
 _Entry = tuple[Record, dict[str, SharedTensor]]
 _RECORD_BYTES = 4096  # what a record without tensors counts for in the queue
 
@@ -42,6 +44,11 @@ class _Store:
 @dataclass(frozen=True)
 class _Add:
     entries: list[_Entry]
+
+
+@dataclass(frozen=True)
+class _Encode:
+    work: Encoding
 
 
 @dataclass(frozen=True)
@@ -87,8 +94,11 @@ class RunWriter:
         self._info = RunInfo(task=task, level=level, tool=converted_from, run_id=uuid.uuid4().hex)
         self._skip_unwritable = skip_unwritable
         self._make_room(overwrite)
-        self._queue: ByteBoundedQueue[_Start | _Store | _Add | _Finish | _Close] = ByteBoundedQueue(queue_bytes)
+        self._queue: ByteBoundedQueue[_Start | _Store | _Add | _Encode | _Finish | _Close] = ByteBoundedQueue(
+            queue_bytes
+        )
         self._failure: ParityError | None = None
+        self.written: dict[Path, int] = {}  # the finished steps and how many records each has
         self._step: int | None = None
         self._steps: set[int] = set()
         self._names: set[str] = set()
@@ -147,6 +157,17 @@ class RunWriter:
         held = sum(tensor.queue_bytes() for _, tensors in entries for tensor in tensors.values())
         self._queue.put(_Add(entries), held + _RECORD_BYTES * len(entries))
         return refused
+
+    def add_later(self, names: Sequence[str], work: Encoding) -> None:
+        """Let the writer's thread make the records of these names."""
+        self._refuse_if_closed()
+        if self._step is None:
+            raise ConfigError("records were handed over outside a step; call start_step first.")
+        unique = set(names)
+        if len(unique) < len(names) or not self._names.isdisjoint(unique):
+            raise ConfigError(f"step {self._step} has two records of one name; names must be unique in a step.")
+        self._names |= unique
+        self._queue.put(_Encode(work), _RECORD_BYTES * len(names))
 
     def store(self, tensor: SharedTensor) -> None:
         """Hand over the values of a tensor ahead of the records that show it; waits while the queue is full.
@@ -233,8 +254,11 @@ class RunWriter:
                         step.add(record, tensors, skip=self._skip_unwritable)
                     if self._queue.is_empty():
                         step.flush()
+                elif isinstance(task, _Encode):
+                    self._encode(step, task)
                 else:
                     step.finish(task.stacks, task.construct, task.missing)
+                    self.written[step.folder] = step.records
                     step = None
             if step is not None:
                 step.suspend()
@@ -248,6 +272,14 @@ class RunWriter:
                 self._queue.close()
                 if step is not None:
                     step.abandon()
+
+    def _encode(self, step: StepWriter, task: _Encode) -> None:
+        records, left_out = task.work()
+        for record in records:
+            step.add_encoded(record)
+        step.leave_out(left_out)
+        if self._queue.is_empty():
+            step.flush()
 
 
 def _check_choice(field: str, value: str, choices: tuple[str, ...]) -> None:

@@ -19,7 +19,7 @@ import msgspec
 from torchparity import __version__
 from torchparity.errors import InternalError
 from torchparity.records import Location, Record, RunInfo, StackGroup, TensorLeaf
-from torchparity.storage._codec import EncodedLeaves, leaf_to_json, record_to_json
+from torchparity.storage._encoding import EncodedLeaves, EncodedRecord, leaf_to_json, record_to_json
 from torchparity.storage._formats import TensorFormat, TensorSink
 from torchparity.storage._json import encode, encode_bare
 from torchparity.storage._layout import JOURNAL, TENSOR_FOLDER
@@ -49,9 +49,16 @@ class StepWriter:
                 raise
             self._left_out.append(f"{record.name[:200]} could not be written ({str(error)[:200]}).")
             return
-        name = encode(record.name)
+        self.add_encoded(EncodedRecord(record.name, record.direction, entry))
+
+    def add_encoded(self, record: EncodedRecord) -> None:
+        name, entry = encode(record.name), record.entry
         self._lines["debug.json" if record.direction == "debug" else "dump.json"].append(name + b": " + entry)
-        self._journal.write(b"[" + name + b", " + encode(record.direction) + b", " + entry + b"]\n")
+        self._journal.write(b'[%b, "%b", %b]\n' % (name, record.direction.encode(), entry))
+
+    def leave_out(self, sentences: Iterable[str]) -> None:
+        """Tell every reader of this step what it lacks."""
+        self._left_out += sentences
 
     def flush(self) -> None:
         """Make what was added survive this process."""
@@ -69,6 +76,11 @@ class StepWriter:
                 _write_whole(self.folder / name, head + b', "data": {\n' + b",\n".join(lines) + b"\n}}\n")
         self._journal.close()
         (self.folder / JOURNAL).unlink()
+
+    @property
+    def records(self) -> int:
+        """How many were added so far."""
+        return sum(map(len, self._lines.values()))
 
     def suspend(self) -> None:
         """Keep an unfinished step as a journal, with the tensors that it has."""
