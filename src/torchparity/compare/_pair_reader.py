@@ -29,31 +29,34 @@ class PairReader:
     def __init__(self, candidate: RunPart, baseline: RunPart) -> None:
         self._candidate, self._baseline = candidate, baseline
         self._known: dict[Hashable, Found] = {}
-        self._contents: dict[Hashable, Hashable] = {}
+        self._contents: dict[Hashable, Hashable] = {}  # of both sides, by the places of a pair
+        self._begun: set[Hashable] = set()
 
     def read_ahead(self, pairs: Iterable[tuple[TensorLeaf, TensorLeaf]], progress: Progress) -> None:
         """Compare many pairs on all cores, so that `metrics` finds them done."""
         wanted = {_places(*pair): pair for pair in pairs}
         running: deque[tuple[Hashable, Future[Found]]] = deque()
-        begun: set[Hashable] = set()
         # This thread alone opens files: two that do so hand the interpreter lock to each other at every system call.
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             for done, (places, pair) in enumerate(wanted.items()):
-                content = self._content(places, *pair)
-                if content not in begun:
-                    begun.add(content)
-                    self._begin(content, *pair, pool, running)
                 progress(done, len(wanted))
+                content, *stored = self._opened(places, *pair)
+                if content in self._begun or not stored or pair[0].numel >= _SHARED_FROM:
+                    continue  # `metrics` reads the largest, by all cores
+                self._begun.add(content)
+                if pair[0].numel < _HANDED_OVER_FROM:
+                    self._known[content] = _by_one_core(*stored)
+                else:
+                    running.append((content, pool.submit(_by_one_core, *stored)))
                 while len(running) > _MOST_AHEAD:
                     self._finish_one(running)
             while running:
                 self._finish_one(running)
-        progress(len(wanted), len(wanted))
 
     def metrics(self, mine: TensorLeaf, other: TensorLeaf) -> PairMetrics:
         """Return the metrics of a pair; raise `ParityError` where one side cannot be read."""
         places = _places(mine, other)
-        content = self._content(places, mine, other)
+        content = self._contents.get(places, places)
         known = self._known.get(content)
         if known is None or (isinstance(known, ParityError) and content != places):
             # Another file of this content could not be read; this one may be whole.
@@ -62,34 +65,20 @@ class PairReader:
             raise known
         return known
 
-    def _begin(
-        self, content: Hashable, mine: TensorLeaf, other: TensorLeaf, pool: ThreadPoolExecutor, running: deque[Any]
-    ) -> None:
-        if mine.numel >= _SHARED_FROM:
-            return  # `metrics` will read it, by all cores
-        try:
-            stored = self._candidate.stored(mine), self._baseline.stored(other)
-        except ParityError as error:
-            self._known[content] = error
-            return
-        if mine.numel < _HANDED_OVER_FROM:
-            self._known[content] = _by_one_core(*stored)
-        else:
-            running.append((content, pool.submit(_by_one_core, *stored)))
-
     def _finish_one(self, running: deque[tuple[Hashable, Future[Found]]]) -> None:
         content, future = running.popleft()
         self._known[content] = future.result()
 
-    def _content(self, places: Hashable, mine: TensorLeaf, other: TensorLeaf) -> Hashable:
-        """Return what pairs with the same values share: the contents of both sides, or the places of these two."""
-        if places not in self._contents:
-            try:
-                contents = self._candidate.content(mine), self._baseline.content(other)
-            except ParityError:
-                contents = None, None  # reading will say what is wrong
-            self._contents[places] = places if None in contents else contents
-        return self._contents[places]
+    def _opened(self, places: Hashable, mine: TensorLeaf, other: TensorLeaf) -> tuple[Any, ...]:
+        """Return what pairs with the same values share, and both tensors; only the places where one cannot be read."""
+        try:
+            left, right = self._candidate.stored(mine), self._baseline.stored(other)
+        except ParityError as error:
+            self._known[places] = error
+            return (places,)
+        has_contents = left.content is not None and right.content is not None
+        content = self._contents[places] = (left.content, right.content) if has_contents else places
+        return content, left, right
 
     def _by_all_cores(self, mine: TensorLeaf, other: TensorLeaf) -> PairMetrics:
         from torchparity.kernels._pairs import compare_pair  # loads the compiler, which other modes do without

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -25,12 +24,6 @@ class TensorSource(Protocol):
 
     def stored(self, leaf: TensorLeaf) -> StoredTensor:
         """Return what `read` does without reading any values, for a caller that checks them while it reads them."""
-
-    def content(self, leaf: TensorLeaf) -> Hashable:
-        """Return what two tensors of one folder share when they hold the same values, or None where nothing tells.
-
-        Reads no values, so it goes by the checksum that was stored with them. Raises as `read` does.
-        """
 
     def look(self, leaf: TensorLeaf) -> None:
         """Raise as `read` does where the tensor is plainly missing; reads no values."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, cached_property
 from os.path import splitext
@@ -138,13 +138,6 @@ class RunPart:
     def stored(self, leaf: TensorLeaf) -> StoredTensor:
         """Return a recorded tensor, mapped but not checked, with the checksum its bytes should have."""
         return self._source(leaf).stored(leaf)
-
-    def content(self, leaf: TensorLeaf) -> Hashable:
-        """Return what tensors of this part share when they hold the same values, or None where nothing tells.
-
-        Goes by the checksum that was stored with the values, and reads none of them.
-        """
-        return self._source(leaf).content(leaf)
 
     def tensors(self) -> Iterator[tuple[str, TensorLeaf]]:
         """Yield every tensor that has data on disk, with its item's full name."""

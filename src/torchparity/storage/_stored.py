@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,10 +16,15 @@ from torchparity.tensors import HostTensor
 
 @dataclass(frozen=True, eq=False)
 class StoredTensor:
-    """A mapped tensor that has not been checked; `crc32` is None where none was stored with it."""
+    """A mapped tensor whose bytes nobody has read yet.
+
+    Tensors of one folder with the same `content` hold the same values, as far as layout and checksum tell; it is
+    None where nothing tells. `crc32` is None where none was stored.
+    """
 
     tensor: HostTensor
     raw: npt.NDArray[np.uint8]
+    content: Hashable
     crc32: int | None
     path: Path
     changed: str  # the sentence for bytes that have another checksum

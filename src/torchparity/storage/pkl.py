@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Hashable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -64,10 +63,7 @@ class NpySource:
 
     def stored(self, leaf: TensorLeaf) -> StoredTensor:
         tensor = self.read(leaf, verify=False)
-        return StoredTensor(tensor, tensor.raw(), None, self._folder, "")
-
-    def content(self, leaf: TensorLeaf) -> Hashable:
-        return None
+        return StoredTensor(tensor, tensor.raw(), None, None, self._folder, "")
 
     def look(self, leaf: TensorLeaf) -> None:
         os.close(open_plain(inside(self._folder, leaf.data_name or "", "the .pkl file")))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-from collections.abc import Hashable
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -52,11 +51,13 @@ def _stored(path: Path, *, verify: bool) -> StoredTensor:
         content = map_descriptor(descriptor, path)
     finally:
         os.close(descriptor)
-    data = content[found.start : found.start + found.storage.size]
+    size, crc32 = found.storage.size, found.storage.crc32
+    data = content[found.start : found.start + size]
     return StoredTensor(
         HostTensor(found.tensor.dtype, _view(found.tensor, data, path)),
         data,
-        found.storage.crc32 if found.has_checksums else None,
+        (found.tensor, size, crc32) if found.has_checksums else None,
+        crc32 if found.has_checksums else None,
         path,
         "its bytes have changed since they were written (the CRC-32 differs)",
     )
@@ -147,16 +148,6 @@ class PtSource:
             held, wanted = f"{tensor.dtype} {list(tensor.shape)}", f"{leaf.dtype} {list(leaf.shape)}"
             raise DamagedFileError(stored.path, f"it holds {held}, recorded was {wanted}")
         return stored
-
-    def content(self, leaf: TensorLeaf) -> Hashable:
-        path = self._path(leaf)
-        descriptor = open_plain(path)
-        try:
-            tensor, _, storage, has_checksums = _described(_zip.Ends(descriptor, path), verify=True)
-        finally:
-            os.close(descriptor)
-        is_recorded = tensor.dtype == leaf.dtype and tensor.shape == leaf.shape
-        return (tensor, storage.size, storage.crc32) if is_recorded and has_checksums else None
 
     def look(self, leaf: TensorLeaf) -> None:
         os.close(open_plain(self._path(leaf)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from pathlib import Path
 
 from torchparity.errors import DamagedFileError
@@ -44,7 +43,7 @@ class ShardSource:
         except (ValueError, OverflowError):  # an empty tensor with a size that no address has
             raise DamagedFileError(shard.path, f"no tensor has the shape {list(leaf.shape)} of {where.key!r}") from None
         changed = f"the bytes of tensor {where.key!r} have changed since they were written"
-        return StoredTensor(tensor, raw, _number(where.crc32), shard.path, changed)
+        return StoredTensor(tensor, raw, (where, leaf.dtype, leaf.shape), _number(where.crc32), shard.path, changed)
 
     @staticmethod
     def _refuse_mismatch(leaf: TensorLeaf, size: int, stored: str, path: Path, key: str) -> None:
@@ -55,9 +54,6 @@ class ShardSource:
         if size != bytes_needed(leaf.dtype, leaf.shape):
             wanted = f"{leaf.dtype} {list(leaf.shape)}"
             raise DamagedFileError(path, f"tensor {key!r} has {size} bytes, too many or too few for {wanted}")
-
-    def content(self, leaf: TensorLeaf) -> Hashable:
-        return leaf.stored_in, leaf.dtype, leaf.shape
 
     def look(self, leaf: TensorLeaf) -> None:
         self.read(leaf, verify=False)  # maps, touches no values
