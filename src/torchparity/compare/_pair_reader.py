@@ -6,11 +6,14 @@ import os
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torchparity.errors import ParityError
 from torchparity.records import PairMetrics, TensorLeaf
 from torchparity.storage import RunPart
+
+if TYPE_CHECKING:
+    from torchparity.storage._stored import MappedTensor, StoredTensor
 
 Progress = Callable[[int, int], None]  # pairs of tensors that are done, and how many there are
 Found = PairMetrics | ParityError
@@ -40,14 +43,7 @@ class PairReader:
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             for done, (places, pair) in enumerate(wanted.items()):
                 progress(done, len(wanted))
-                content, *stored = self._opened(places, *pair)
-                if content in self._begun or not stored or pair[0].numel >= _SHARED_FROM:
-                    continue  # `metrics` reads the largest, by all cores
-                self._begun.add(content)
-                if pair[0].numel < _HANDED_OVER_FROM:
-                    self._known[content] = _by_one_core(*stored)
-                else:
-                    running.append((content, pool.submit(_by_one_core, *stored)))
+                self._begin(places, *pair, pool, running)
                 while len(running) > _MOST_AHEAD:
                     self._finish_one(running)
             while running:
@@ -69,16 +65,26 @@ class PairReader:
         content, future = running.popleft()
         self._known[content] = future.result()
 
-    def _opened(self, places: Hashable, mine: TensorLeaf, other: TensorLeaf) -> tuple[Any, ...]:
-        """Return what pairs with the same values share, and both tensors; only the places where one cannot be read."""
+    def _begin(
+        self, places: Hashable, mine: TensorLeaf, other: TensorLeaf, pool: ThreadPoolExecutor, running: deque[Any]
+    ) -> None:
+        """Find what a pair holds and have it compared, unless that is known or one of its files cannot be read."""
+        content = places
         try:
             left, right = self._candidate.stored(mine), self._baseline.stored(other)
+            if left.content is not None and right.content is not None:
+                content = self._contents[places] = left.content, right.content
+            if content in self._begun or mine.numel >= _SHARED_FROM:
+                return  # `metrics` reads the largest, by all cores
+            self._begun.add(content)
+            work = left, left.map(), right, right.map()
         except ParityError as error:
-            self._known[places] = error
-            return (places,)
-        has_contents = left.content is not None and right.content is not None
-        content = self._contents[places] = (left.content, right.content) if has_contents else places
-        return content, left, right
+            self._known[content] = error
+            return
+        if mine.numel < _HANDED_OVER_FROM:
+            self._known[content] = _by_one_core(*work)
+        else:
+            running.append((content, pool.submit(_by_one_core, *work)))
 
     def _by_all_cores(self, mine: TensorLeaf, other: TensorLeaf) -> PairMetrics:
         from torchparity.kernels._pairs import compare_pair  # loads the compiler, which other modes do without
@@ -86,19 +92,17 @@ class PairReader:
         return compare_pair(self._candidate.tensor(mine), self._baseline.tensor(other))
 
 
-def _by_one_core(left: Any, right: Any) -> Found:
+def _by_one_core(left: StoredTensor, mine: MappedTensor, right: StoredTensor, other: MappedTensor) -> Found:
     """Compare two stored tensors within one thread, and check their bytes while they are in the cache."""
     from torchparity.kernels._pairs import compare_checked, compare_pair
 
     try:
-        if left.is_whole and right.is_whole:
-            metrics, checksums = compare_checked(left.tensor, right.tensor)
+        if mine.is_whole and other.is_whole:
+            metrics, checksums = compare_checked(mine.tensor, other.tensor)
             left.check(checksums[0])
             right.check(checksums[1])
             return metrics
-        left.verify()
-        right.verify()
-        return compare_pair(left.tensor, right.tensor, parts=1)
+        return compare_pair(left.verified(), right.verified(), parts=1)
     except ParityError as error:
         return error
 

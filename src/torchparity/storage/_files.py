@@ -12,8 +12,13 @@ from torchparity.errors import DamagedFileError, RunNotFoundError, UnsafeFileErr
 _FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
-def open_plain(path: Path) -> int:
+def open_plain(path: Path | str) -> int:
     """Return a descriptor of a plain file; refuse links, pipes and devices by name."""
+    return open_sized(path)[0]
+
+
+def open_sized(path: Path | str) -> tuple[int, int]:
+    """Return a descriptor of a plain file and its size."""
     try:
         # O_NONBLOCK: opening a pipe that nobody writes to would wait forever.
         descriptor = os.open(path, _FLAGS)
@@ -25,10 +30,11 @@ def open_plain(path: Path) -> int:
         raise DamagedFileError(path, f"it cannot be opened ({error.strerror})") from None
     except ValueError as error:
         raise UnsafeFileError(repr(str(path)), f"no file can have this name ({error})") from None
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
         os.close(descriptor)
         raise UnsafeFileError(path, "it is not a plain file")
-    return descriptor
+    return descriptor, status.st_size
 
 
 def read_file(path: Path) -> bytes:
@@ -42,8 +48,13 @@ def read_file(path: Path) -> bytes:
 
 def inside(folder: Path, name: str, named_by: str) -> Path:
     """Return the path of `name` in `folder`; refuse anything that is not a plain file name."""
+    return folder / plain_name(folder, name, named_by)
+
+
+def plain_name(folder: Path, name: str, named_by: str) -> str:
+    """Return a name that is one of a file in `folder` and nothing else."""
     if not name or name in (".", "..") or "/" in name or "\\" in name or "\0" in name:
         raise UnsafeFileError(
             folder, f"{named_by} names the file {name!r}, which is not a plain name inside this folder"
         )
-    return folder / name
+    return name

@@ -11,31 +11,24 @@ import numpy.typing as npt
 from isal import isal_zlib
 
 from torchparity.errors import DamagedFileError
-from torchparity.storage._files import open_plain
+from torchparity.storage._files import open_sized
 from torchparity.tensors import release_pages
 
 _WINDOW = 64 << 20
 
 
-def map_file(path: Path) -> npt.NDArray[np.uint8]:
+def map_file(path: Path | str) -> npt.NDArray[np.uint8]:
     """Return the file's bytes as a read-only array that is paged in when touched."""
-    descriptor = open_plain(path)
+    descriptor, size = open_sized(path)
     try:
-        return map_descriptor(descriptor, path)
-    finally:
-        os.close(descriptor)
-
-
-def map_descriptor(descriptor: int, path: Path) -> npt.NDArray[np.uint8]:
-    """Return the bytes of an open file; the descriptor may be closed afterwards."""
-    size = os.fstat(descriptor).st_size
-    if size == 0:
-        raise DamagedFileError(path, "it is empty")
-    try:
+        if size == 0:
+            raise DamagedFileError(path, "it is empty")
         # The array holds the mapping; both go when the last view of the array goes.
         return np.frombuffer(mmap.mmap(descriptor, size, access=mmap.ACCESS_READ), dtype=np.uint8)
     except OSError as error:
         raise DamagedFileError(path, f"it cannot be mapped ({error.strerror})") from None
+    finally:
+        os.close(descriptor)
 
 
 def crc32_of(raw: npt.NDArray[np.uint8]) -> int:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,20 +14,11 @@ from torchparity.storage._mapped import crc32_of
 from torchparity.tensors import HostTensor
 
 
-@dataclass(frozen=True, eq=False)
-class StoredTensor:
-    """A mapped tensor whose bytes nobody has read yet.
-
-    Tensors of one folder with the same `content` hold the same values, as far as layout and checksum tell; it is
-    None where nothing tells. `crc32` is None where none was stored.
-    """
+class MappedTensor(NamedTuple):
+    """A mapped tensor and the stored bytes that it shows."""
 
     tensor: HostTensor
     raw: npt.NDArray[np.uint8]
-    content: Hashable
-    crc32: int | None
-    path: Path
-    changed: str  # the sentence for bytes that have another checksum
 
     @property
     def is_whole(self) -> bool:
@@ -36,10 +27,26 @@ class StoredTensor:
         is_all = array.flags.c_contiguous and array.nbytes == self.raw.nbytes
         return bool(is_all and array.ctypes.data == self.raw.ctypes.data)
 
-    def verify(self) -> None:
-        """Read the bytes; raise `DamagedFileError` if they are not those that were written."""
+
+class StoredTensor(NamedTuple):
+    """A tensor in a file, whose bytes nobody has read yet.
+
+    Tensors of one folder with the same `content` hold the same values, as far as layout and checksum tell; it is
+    None where nothing tells. `crc32` is None where none was stored, `changed` the sentence for bytes with another.
+    """
+
+    content: Hashable
+    crc32: int | None
+    path: Path | str
+    changed: str
+    map: Callable[[], MappedTensor]
+
+    def verified(self) -> HostTensor:
+        """Read the bytes and return the tensor; raise `DamagedFileError` if they are not those that were written."""
+        mapped = self.map()
         if self.crc32 is not None:
-            self.check(crc32_of(self.raw))
+            self.check(crc32_of(mapped.raw))
+        return mapped.tensor
 
     def check(self, crc32: int) -> None:
         """Raise `DamagedFileError` if the bytes, whose CRC-32 this is, are not those that were written."""

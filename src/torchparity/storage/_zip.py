@@ -16,7 +16,7 @@ from torchparity.errors import DamagedFileError, UnsafeFileError
 _END = struct.Struct("<4s4H2LH")
 _END64_LOCATOR = struct.Struct("<4sLQL")
 _END64 = struct.Struct("<4sQ2H2L4Q")
-_ENTRY = struct.Struct("<4s6H3L5H2L")
+_ENTRY = struct.Struct("<4s6xH4x3L3H8xL")  # signature, method, CRC-32, both sizes, three lengths, place
 _LOCAL = struct.Struct("<4s5H3L2H")
 _LONGEST_COMMENT = 1 << 16
 _MOST_ENTRIES = 1 << 16
@@ -34,10 +34,9 @@ class ZipEntry(NamedTuple):
 class Ends:
     """An open file of which the first and the last bytes are at hand; what lies between is read when asked for."""
 
-    def __init__(self, descriptor: int, path: Path) -> None:
-        self.descriptor, self.path = descriptor, path
-        self.size = os.fstat(descriptor).st_size
-        if self.size == 0:
+    def __init__(self, descriptor: int, size: int, path: Path | str) -> None:
+        self.descriptor, self.size, self.path = descriptor, size, path
+        if size == 0:
             raise DamagedFileError(path, "it is empty")
         self._front = self._read(0, _FRONT)
         self._back_at = max(0, self.size - _BACK)
@@ -58,37 +57,40 @@ class Ends:
             raise DamagedFileError(self.path, f"it cannot be read ({error.strerror})") from None
 
 
-def entries(file: Ends) -> dict[str, ZipEntry]:
+def entries(file: Ends) -> dict[bytes, ZipEntry]:
     """Return the stored files of a zip archive by their names."""
     path = file.path
     count, position, size = _directory(file)
     if count > _MOST_ENTRIES or position + size > file.size:
         raise DamagedFileError(path, "its zip directory points outside the file")
     directory = file.bytes_at(position, size)
-    found: dict[str, ZipEntry] = {}
+    found: dict[bytes, ZipEntry] = {}
     at = 0
     for _ in range(count):
         if at + _ENTRY.size > len(directory):
             raise DamagedFileError(path, "its zip directory breaks off")
-        head = _ENTRY.unpack_from(directory, at)
-        signature, method, crc, packed, plain, offset = head[0], head[4], head[7], head[8], head[9], head[16]
-        name_end = at + _ENTRY.size + head[10]
-        extra_end = name_end + head[11]
+        signature, method, crc, packed, plain, name_size, extra_size, comment_size, offset = _ENTRY.unpack_from(
+            directory, at
+        )
+        name_end = at + _ENTRY.size + name_size
+        extra_end = name_end + extra_size
         if signature != b"PK\x01\x02":
             raise DamagedFileError(path, "its zip directory is not one")
-        name = directory[at + _ENTRY.size : name_end].decode("utf-8", errors="replace")
+        name = directory[at + _ENTRY.size : name_end]
         if extra_end > name_end:
             plain, packed, offset = _wide(directory[name_end:extra_end], plain, packed, offset)
         if method != 0 or packed != plain:
-            raise UnsafeFileError(path, f"its entry {name!r} is compressed, which torch.save never does")
+            raise UnsafeFileError(path, f"its entry {_text(name)} is compressed, which torch.save never does")
         if name in found:
-            raise UnsafeFileError(path, f"its entry {name!r} is there twice, and readers disagree which one counts")
+            raise UnsafeFileError(
+                path, f"its entry {_text(name)} is there twice; readers disagree which one counts"
+            )
         found[name] = ZipEntry(offset, plain, crc)
-        at = extra_end + head[12]
+        at = extra_end + comment_size
     return found
 
 
-def start_of(file: Ends, entry: ZipEntry, name: str) -> int:
+def start_of(file: Ends, entry: ZipEntry, name: bytes) -> int:
     """Return where the bytes of an entry begin, after checking that the file has them."""
     local = file.bytes_at(entry.offset, _LOCAL.size)
     if len(local) == _LOCAL.size:
@@ -96,7 +98,11 @@ def start_of(file: Ends, entry: ZipEntry, name: str) -> int:
         start: int = entry.offset + _LOCAL.size + head[9] + head[10]
         if head[0] == b"PK\x03\x04" and start + entry.size <= file.size:
             return start
-    raise DamagedFileError(file.path, f"its entry {name!r} lies outside the file")
+    raise DamagedFileError(file.path, f"its entry {_text(name)} lies outside the file")
+
+
+def _text(name: bytes) -> str:
+    return repr(name.decode("utf-8", errors="replace"))
 
 
 def _directory(file: Ends) -> tuple[int, int, int]:

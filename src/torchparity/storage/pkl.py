@@ -15,7 +15,7 @@ from torchparity.records import TensorLeaf
 from torchparity.storage._files import inside, open_plain
 from torchparity.storage._formats import TensorSink, TensorSource
 from torchparity.storage._mapped import map_file
-from torchparity.storage._stored import StoredTensor
+from torchparity.storage._stored import MappedTensor, StoredTensor
 from torchparity.tensors import DTYPES, HostTensor
 
 _MAGIC = b"\x93NUMPY"
@@ -63,7 +63,7 @@ class NpySource:
 
     def stored(self, leaf: TensorLeaf) -> StoredTensor:
         tensor = self.read(leaf, verify=False)
-        return StoredTensor(tensor, tensor.raw(), None, None, self._folder, "")
+        return StoredTensor(None, None, self._folder, "", lambda: MappedTensor(tensor, tensor.raw()))
 
     def look(self, leaf: TensorLeaf) -> None:
         os.close(open_plain(inside(self._folder, leaf.data_name or "", "the .pkl file")))

@@ -16,15 +16,16 @@ from isal import isal_zlib
 from torchparity.errors import DamagedFileError, RunWriteError
 from torchparity.records import Location, TensorLeaf
 from torchparity.storage import _zip
-from torchparity.storage._files import inside, open_plain
+from torchparity.storage._files import open_plain, open_sized, plain_name
 from torchparity.storage._formats import TensorSink, TensorSource
-from torchparity.storage._mapped import map_descriptor
+from torchparity.storage._mapped import map_file
 from torchparity.storage._pickled_tensor import PickledTensor, read_pickle
-from torchparity.storage._stored import StoredTensor
+from torchparity.storage._stored import MappedTensor, StoredTensor
 from torchparity.tensors import DTYPES, HostTensor
 
 _LONGEST_FILE_NAME = 255
 _LARGEST_EXPANSION = 256 << 20
+_CHANGED = "its bytes have changed since they were written (the CRC-32 differs)"
 
 
 class _Described(NamedTuple):
@@ -38,39 +39,39 @@ class _Described(NamedTuple):
 
 def read_pt(path: Path, *, verify: bool = True) -> HostTensor:
     """Return the tensor in a .pt file, mapped; with `verify` the archive's own CRC-32 is checked."""
-    stored = _stored(path, verify=verify)
-    if verify:
-        stored.verify()
-    return stored.tensor
+    stored = _stored(path, _described(path, verify=verify))
+    return stored.verified() if verify else stored.map().tensor
 
 
-def _stored(path: Path, *, verify: bool) -> StoredTensor:
-    descriptor = open_plain(path)
+def _stored(path: Path | str, found: _Described) -> StoredTensor:
+    tensor, start, (_, size, crc32), has_checksums = found
+
+    def mapped() -> MappedTensor:
+        data = map_file(path)[start : start + size]
+        return MappedTensor(HostTensor(tensor.dtype, _view(tensor, data, path)), data)
+
+    if not has_checksums:
+        return StoredTensor(None, None, path, _CHANGED, mapped)
+    return StoredTensor((tensor, size, crc32), crc32, path, _CHANGED, mapped)
+
+
+def _described(path: Path | str, *, verify: bool) -> _Described:
+    """Read everything but the values; with `verify` the description's CRC-32 is checked."""
+    descriptor, size = open_sized(path)
     try:
-        found = _described(_zip.Ends(descriptor, path), verify=verify)
-        content = map_descriptor(descriptor, path)
+        return _described_by(_zip.Ends(descriptor, size, path), verify=verify)
     finally:
         os.close(descriptor)
-    size, crc32 = found.storage.size, found.storage.crc32
-    data = content[found.start : found.start + size]
-    return StoredTensor(
-        HostTensor(found.tensor.dtype, _view(found.tensor, data, path)),
-        data,
-        (found.tensor, size, crc32) if found.has_checksums else None,
-        crc32 if found.has_checksums else None,
-        path,
-        "its bytes have changed since they were written (the CRC-32 differs)",
-    )
 
 
-def _described(file: _zip.Ends, *, verify: bool) -> _Described:
-    """Read everything but the values; with `verify` the description's CRC-32 is checked."""
+def _described_by(file: _zip.Ends, *, verify: bool) -> _Described:
     files, path = _zip.entries(file), file.path
-    pickles = [name for name in files if name.endswith("/data.pkl") and name.count("/") == 1]
+    pickles = [name for name in files if name.endswith(b"/data.pkl") and name.count(b"/") == 1]
     if len(pickles) != 1:
         raise DamagedFileError(path, "it is a zip file, but not one that torch.save writes")
-    root = pickles[0].removesuffix("data.pkl")
-    if f"{root}byteorder" in files and _content(file, files, f"{root}byteorder") != b"little":
+    root = pickles[0].removesuffix(b"data.pkl")
+    order = root + b"byteorder"
+    if order in files and _content(file, files, order) != b"little":
         raise DamagedFileError(path, "it was written on a big-endian machine, which cannot be read here")
     pickled = _content(file, files, pickles[0])
     # torch.serialization.set_crc32_options(False) leaves 0 in place of every checksum.
@@ -78,17 +79,17 @@ def _described(file: _zip.Ends, *, verify: bool) -> _Described:
     if verify and has_checksums and isal_zlib.crc32(pickled) != files[pickles[0]].crc32:
         raise DamagedFileError(path, "its description has changed since it was written (the CRC-32 differs)")
     tensor = read_pickle(pickled, path)
-    name = f"{root}data/{tensor.storage}"
+    name = b"%sdata/%s" % (root, tensor.storage.encode(errors="replace"))
     if name not in files:
         raise DamagedFileError(path, f"it lacks the data of its storage {tensor.storage!r}")
     return _Described(tensor, _zip.start_of(file, files[name], name), files[name], has_checksums)
 
 
-def _content(file: _zip.Ends, files: dict[str, _zip.ZipEntry], name: str) -> bytes:
+def _content(file: _zip.Ends, files: dict[bytes, _zip.ZipEntry], name: bytes) -> bytes:
     return file.bytes_at(_zip.start_of(file, files[name], name), files[name].size)
 
 
-def _view(tensor: PickledTensor, storage: npt.NDArray[np.uint8], path: Path) -> npt.NDArray[Any]:
+def _view(tensor: PickledTensor, storage: npt.NDArray[np.uint8], path: Path | str) -> npt.NDArray[Any]:
     """Return the elements a tensor shows of its storage."""
     kind = DTYPES[tensor.dtype]
     count = math.prod(tensor.shape)
@@ -112,7 +113,7 @@ def _view(tensor: PickledTensor, storage: npt.NDArray[np.uint8], path: Path) -> 
     return _with_flags(tensor, array, path)
 
 
-def _with_flags(tensor: PickledTensor, array: npt.NDArray[Any], path: Path) -> npt.NDArray[Any]:
+def _with_flags(tensor: PickledTensor, array: npt.NDArray[Any], path: Path | str) -> npt.NDArray[Any]:
     """Resolve what torch keeps as a mark on a view: conjugate and negative."""
     is_pair, kind = tensor.dtype == "torch.complex32", array.dtype.kind
     if tensor.conjugate and not (is_pair or kind == "c"):
@@ -137,23 +138,23 @@ class PtSource:
 
     def read(self, leaf: TensorLeaf, *, verify: bool) -> HostTensor:
         stored = self.stored(leaf, verify=verify)
-        if verify:
-            stored.verify()
-        return stored.tensor
+        return stored.verified() if verify else stored.map().tensor
 
     def stored(self, leaf: TensorLeaf, *, verify: bool = True) -> StoredTensor:
-        stored = _stored(self._path(leaf), verify=verify)
-        tensor = stored.tensor
+        path = self._path(leaf)
+        found = _described(path, verify=verify)
+        tensor = found.tensor
         if tensor.dtype != leaf.dtype or tensor.shape != leaf.shape:
             held, wanted = f"{tensor.dtype} {list(tensor.shape)}", f"{leaf.dtype} {list(leaf.shape)}"
-            raise DamagedFileError(stored.path, f"it holds {held}, recorded was {wanted}")
-        return stored
+            raise DamagedFileError(path, f"it holds {held}, recorded was {wanted}")
+        return _stored(path, found)
 
     def look(self, leaf: TensorLeaf) -> None:
         os.close(open_plain(self._path(leaf)))
 
-    def _path(self, leaf: TensorLeaf) -> Path:
-        return inside(self._folder, leaf.data_name or "", "dump.json")
+    def _path(self, leaf: TensorLeaf) -> str:
+        # Text, for a run has thousands of files and a Path takes longer to make than a file to open.
+        return f"{self._folder}{os.sep}{plain_name(self._folder, leaf.data_name or '', 'dump.json')}"
 
 
 class PtSink:

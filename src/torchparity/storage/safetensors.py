@@ -10,7 +10,7 @@ from torchparity.storage._files import inside
 from torchparity.storage._formats import TensorSink, TensorSource
 from torchparity.storage._shard_reader import CODES, NATIVE, Shard, bytes_needed
 from torchparity.storage._shard_writer import ShardSink
-from torchparity.storage._stored import StoredTensor
+from torchparity.storage._stored import MappedTensor, StoredTensor
 from torchparity.tensors import DTYPES, HostTensor
 
 
@@ -25,9 +25,9 @@ class ShardSource:
     def read(self, leaf: TensorLeaf, *, verify: bool) -> HostTensor:
         stored = self.stored(leaf)
         if verify and leaf.stored_in is not None and leaf.stored_in not in self._verified:
-            stored.verify()
+            stored.verified()
             self._verified.add(leaf.stored_in)
-        return stored.tensor
+        return stored.map().tensor
 
     def stored(self, leaf: TensorLeaf) -> StoredTensor:
         where = leaf.stored_in
@@ -43,7 +43,8 @@ class ShardSource:
         except (ValueError, OverflowError):  # an empty tensor with a size that no address has
             raise DamagedFileError(shard.path, f"no tensor has the shape {list(leaf.shape)} of {where.key!r}") from None
         changed = f"the bytes of tensor {where.key!r} have changed since they were written"
-        return StoredTensor(tensor, raw, (where, leaf.dtype, leaf.shape), _number(where.crc32), shard.path, changed)
+        content = where, leaf.dtype, leaf.shape
+        return StoredTensor(content, _number(where.crc32), shard.path, changed, lambda: MappedTensor(tensor, raw))
 
     @staticmethod
     def _refuse_mismatch(leaf: TensorLeaf, size: int, stored: str, path: Path, key: str) -> None:
