@@ -15,7 +15,6 @@ from torchparity.errors import ParityError
 from torchparity.storage._codec import MalformedError, record_from_json
 from torchparity.storage._quick_decoder import QuickDecoder, quick_entries
 
-GOLDEN = Path(__file__).parents[3] / "shared" / "golden" / "runs"
 TENSOR = {"type": "torch.Tensor", "dtype": "torch.float32", "shape": [2, 3]}
 NUMBERS = {"Max": 1.5, "Min": -1, "Mean": "nan", "Norm": None}
 
@@ -64,17 +63,17 @@ def test_any_record_is_read_alike(name, entry):
     assert quick == plain
 
 
-@pytest.mark.parametrize("path", sorted(GOLDEN.rglob("dump.json")), ids=lambda path: path.parts[-4])
-def test_golden_records_are_read_alike(path):
-    found = quick_entries(path.read_bytes())
-    if found is None:
-        return  # bare NaN, which only the long way round can read
-    document = json.loads(path.read_bytes())
+def test_golden_records_are_read_alike(golden):
+    for path in sorted((golden / "runs").rglob("dump.json")):
+        found = quick_entries(path.read_bytes())
+        if found is None:
+            continue  # bare NaN, which only the long way round can read
+        document = json.loads(path.read_bytes())
 
-    decoder = QuickDecoder(path)
-    quick = {name: outcome(decoder.record, name, entry, debug=False) for name, entry in found[1].items()}
+        decoder = QuickDecoder(path)
+        quick = {name: outcome(decoder.record, name, entry, debug=False) for name, entry in found[1].items()}
 
-    assert quick == {name: outcome(record_from_json, name, entry) for name, entry in document["data"].items()}
+        assert quick == {name: outcome(record_from_json, name, entry) for name, entry in document["data"].items()}
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,8 @@ def run(options: Namespace) -> int:
         done = compare_runs(candidate, baseline, settings, show)
         show("writing", 0, 0)
         written = done.write(folder, formats, advice=not options.compare_only) if folder is not None else []
+    if _is_logged(options):
+        _log(done)
     if options.diff_analyze:
         written += _analyse(done, folder)
     for note in done.notes:
@@ -112,6 +114,25 @@ def _formats(options: Namespace) -> list[str]:
                 f"format {name!r} does not exist.{nearest(name, _FORMATS)} There are: {', '.join(_FORMATS)}."
             )
     return names
+
+
+def _is_logged(options: Namespace) -> bool:
+    """Tell whether compare.json asks for a line per item, which it does unless it says otherwise."""
+    from torchparity.config import load_compare_config
+
+    return options.input_path is not None and load_compare_config(options.input_path).is_print_compare_log
+
+
+def _log(done: Comparison) -> None:
+    from torchparity.naming import printable
+
+    for part in done.parts:
+        lines = [
+            f"rank {part.rank}: {row.candidate.name} against {row.baseline.name}: {row.verdict or 'no warning'}\n"
+            for row in part.rows
+            if row.candidate is not None and row.baseline is not None
+        ]
+        print(printable("".join(lines)), end="", file=sys.stderr)
 
 
 def _analyse(done: Comparison, folder: Path | None) -> list[Path]:

@@ -9,7 +9,7 @@ from itertools import islice
 
 import polars as pl
 
-from torchparity.compare._align import Alignment, Parents, RecordPair, align
+from torchparity.compare._align import Alignment, Parents, RecordPair, align, parents_of
 from torchparity.compare._cells import frame_of
 from torchparity.compare._columns import Mode
 from torchparity.compare._highlight import highlight
@@ -89,6 +89,8 @@ class PartComparison:
     def _align(self) -> list[RecordPair]:
         baseline = renamed_modules(self.baseline.records, self._options.cell_mapping)
         parents = Parents(self.candidate.construct, self.baseline.construct)
+        if self._options.by == "fuzzy":
+            parents = parents_of(self.candidate, self.baseline)
         return align(self.candidate.records, baseline, self._options.by, parents)
 
     def _rows(self, progress: Progress) -> list[Row]:

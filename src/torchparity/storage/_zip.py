@@ -82,9 +82,7 @@ def entries(file: Ends) -> dict[bytes, ZipEntry]:
         if method != 0 or packed != plain:
             raise UnsafeFileError(path, f"its entry {_text(name)} is compressed, which torch.save never does")
         if name in found:
-            raise UnsafeFileError(
-                path, f"its entry {_text(name)} is there twice; readers disagree which one counts"
-            )
+            raise UnsafeFileError(path, f"its entry {_text(name)} is there twice; readers disagree which one counts")
         found[name] = ZipEntry(offset, plain, crc)
         at = extra_end + comment_size
     return found
