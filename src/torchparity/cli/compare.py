@@ -80,6 +80,7 @@ def run(options: Namespace) -> int:
     print(_summary(done))
     for path in written:
         print(f"  {path}")
+    gc.freeze()  # or Python looks at everything once more when it ends
     return _exit_code(done, options.fail_on)
 
 

@@ -7,9 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
-
-import polars as pl
+from typing import TYPE_CHECKING, Any
 
 from torchparity import plugins
 from torchparity.compare._advice import advisor_text, headline
@@ -20,6 +18,9 @@ from torchparity.compare._verdicts import differs
 from torchparity.errors import RunNotFoundError, RunWriteError
 from torchparity.records import Table
 from torchparity.storage import RunPart, RunReader, open_run
+
+if TYPE_CHECKING:
+    import polars as pl
 
 Show = Callable[[str, int, int], None]  # what is being done, how much of it is done, of how much
 

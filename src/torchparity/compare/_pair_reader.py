@@ -6,6 +6,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from torchparity.errors import ParityError
@@ -19,7 +20,7 @@ Progress = Callable[[int, int], None]  # pairs of tensors that are done, and how
 Found = PairMetrics | ParityError
 _SHARED_FROM = 1 << 24  # elements from which all cores work on one pair instead of one core on each
 _HANDED_OVER_FROM = 1 << 13  # elements below which waking a thread takes longer than comparing
-_MOST_AHEAD = 64  # pairs that are opened before they are read
+_MOST_AHEAD = 256  # pairs that are opened before they are read
 
 
 class PairReader:
@@ -36,7 +37,10 @@ class PairReader:
         self._begun: set[Hashable] = set()
 
     def read_ahead(self, pairs: Iterable[tuple[TensorLeaf, TensorLeaf]], progress: Progress) -> None:
-        """Compare many pairs on all cores, so that `metrics` finds them done."""
+        """Compare many pairs on all cores, so that `metrics` finds them done.
+
+        What tables need is loaded when all files are open and the other threads still compare.
+        """
         wanted = {_places(*pair): pair for pair in pairs}
         running: deque[tuple[Hashable, Future[Found]]] = deque()
         # This thread alone opens files: two that do so hand the interpreter lock to each other at every system call.
@@ -46,6 +50,7 @@ class PairReader:
                 self._begin(places, *pair, pool, running)
                 while len(running) > _MOST_AHEAD:
                     self._finish_one(running)
+            import_module("torchparity.compare._cells")
             while running:
                 self._finish_one(running)
 

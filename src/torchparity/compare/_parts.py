@@ -6,11 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
-
-import polars as pl
+from typing import TYPE_CHECKING
 
 from torchparity.compare._align import Alignment, Parents, RecordPair, align, parents_of
-from torchparity.compare._cells import frame_of
 from torchparity.compare._columns import Mode
 from torchparity.compare._highlight import highlight
 from torchparity.compare._mapping import mapped_rows, renamed_modules
@@ -20,6 +18,9 @@ from torchparity.compare._rows import Row, rows_of
 from torchparity.compare._verdicts import accuracy, checksum_result, requires_grad_agrees, statistics_result
 from torchparity.records import Record, TensorLeaf
 from torchparity.storage import RunPart
+
+if TYPE_CHECKING:
+    import polars as pl
 
 _PLAIN: Mapping[str, str] = {}
 _LOOKED_AT = 2000
@@ -63,6 +64,8 @@ class PartComparison:
     @cached_property
     def frame(self) -> pl.DataFrame:
         """The table, with the columns of its mode."""
+        from torchparity.compare._cells import frame_of  # loads polars, which takes as long as comparing statistics
+
         wanted = self._options.stacks
         with_stacks = bool(self.candidate.stacks) if wanted is None else wanted
         return frame_of(self.rows, self.mode, self._stacks.__getitem__ if with_stacks else None)
