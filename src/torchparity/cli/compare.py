@@ -7,6 +7,7 @@ torchparity -f pytorch compare -i compare.json -o ./output -hl    as msprobe has
 
 from __future__ import annotations
 
+import atexit
 import gc
 import sys
 from argparse import ArgumentParser, Namespace
@@ -54,12 +55,22 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
+    was_enabled = gc.isenabled()
+    gc.disable()  # a million rows are no garbage
+    atexit.register(gc.freeze)  # nor is anything else when the process ends; looking for some takes a tenth of a second
+    try:
+        return _run(options)
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _run(options: Namespace) -> int:
     from torchparity.cli._progress import progress
     from torchparity.compare import compare_runs
     from torchparity.compare._mapping import read_mapping
     from torchparity.naming import printable
 
-    gc.disable()  # a million rows are no garbage, and this process ends with the command
     candidate, baseline, settings, folder = _asked(options)
     if options.data_mapping:
         settings.data_mapping = read_mapping(options.data_mapping)
@@ -80,7 +91,6 @@ def run(options: Namespace) -> int:
     print(_summary(done))
     for path in written:
         print(f"  {path}")
-    gc.freeze()  # or Python looks at everything once more when it ends
     return _exit_code(done, options.fail_on)
 
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from torchparity.records import GroupLeaf, Item, Leaf, Record, TensorLeaf, ValueLeaf
+from torchparity.records import GroupLeaf, Leaf, Record, TensorLeaf, ValueLeaf
 
 Values = tuple[Any, Any, Any, Any]
 NOTHING: Final = (None, None, None, None)
@@ -79,25 +79,21 @@ def rows_of(candidate: Record | None, baseline: Record | None, *, is_fuzzy: bool
     if record is None:
         return []
     name, direction = record.name, record.direction
-    left = candidate.items() if candidate is not None else []
+    partner_name = baseline.name if baseline is not None else ""
     right = {item.name: item for item in baseline.items()} if baseline is not None else {}
     rows: list[Row] = []
-    for item in left:
-        other = right.get(item.name)
-        partner = None
-        if other is not None and _are_comparable(item.leaf, other.leaf):
-            partner = _side(baseline, right.pop(item.name))
-        rows.append(
-            Row(name, item.role, direction, _side(candidate, item), partner, not rows, is_fuzzy and partner is not None)
-        )
-    for item in right.values():
-        rows.append(Row(name, item.role, direction, None, _side(baseline, item), not rows))
+    for item in candidate.items() if candidate is not None else ():
+        place, leaf, partner = item.name, item.leaf, None
+        other = right.get(place)
+        if other is not None and _are_comparable(leaf, other.leaf):
+            del right[place]
+            partner = Side(f"{partner_name}.{place}" if place else partner_name, other.leaf)
+        mine = Side(f"{name}.{place}" if place else name, leaf)
+        rows.append(Row(name, item.role, direction, mine, partner, not rows, is_fuzzy and partner is not None))
+    for place, item in right.items():
+        side = Side(f"{partner_name}.{place}" if place else partner_name, item.leaf)
+        rows.append(Row(name, item.role, direction, None, side, not rows))
     return rows
-
-
-def _side(record: Record | None, item: Item) -> Side:
-    name = record.name if record is not None else ""
-    return Side(f"{name}.{item.name}" if item.name else name, item.leaf)
 
 
 def _are_comparable(left: Leaf, right: Leaf) -> bool:
