@@ -530,3 +530,52 @@ def test_an_arena_that_fails_costs_what_it_had_in_hand_and_is_not_used_again(tmp
     assert len(shown) >= 4
     assert all(value == int(name.split(".")[2]) for name, value in shown.items())
     assert any("no compiler" in problem for problem in part.problems)
+
+
+class Overwriting(torch.autograd.Function):
+    """As some fused kernels do: the gradient is computed where the incoming one lies, and no version tells."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        gradient.detach().numpy()[...] = 7.0
+        return gradient
+
+
+class Doubling(nn.Module):
+    def forward(self, x):
+        return Overwriting.apply(x)
+
+
+def test_a_backward_that_overwrites_its_gradient_is_recorded_with_what_came_in(tmp_path):
+    x = torch.ones(3, requires_grad=True)
+    with capture(tmp_path, level="mix", model=(model := Doubling())):
+        (model(x) * 5).sum().backward()
+
+    records = open_run(tmp_path).part().records
+    module = records["Module.Doubling.backward.0"]
+    assert module.input_args[0].statistics.max == 5.0
+    assert module.output[0].statistics.max == 7.0
+    assert records["Tensor.mul.1.backward"].output[0].statistics.max == 5.0
+
+
+def test_an_optimizer_of_somebodys_own_may_write_below_the_versions(tmp_path):
+    parameter = nn.Parameter(torch.ones(5))
+    address = parameter.data_ptr()
+
+    class Fused(torch.optim.Optimizer):
+        def step(self, closure=None):
+            ctypes.memmove(address, (ctypes.c_float * 5)(*[9.0] * 5), 20)
+
+    optimizer = Fused([parameter], {})
+    with capture(tmp_path):
+        parameter.exp()
+        optimizer.step()
+        parameter.exp()
+
+    records = open_run(tmp_path).part().records
+    assert records["Tensor.exp.0.forward"].input_args[0].statistics.max == 1.0
+    assert records["Tensor.exp.1.forward"].input_args[0].statistics.max == 9.0

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+import types
+
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -277,3 +280,28 @@ def test_lazy_modules_are_recorded_with_the_parameters_that_their_first_call_mak
     first, second = (part.records[f"Module.0.LazyLinear.forward.{number}"] for number in (0, 1))
     assert first.parameters == {} and set(second.parameters) == {"weight", "bias"}
     assert set(part.records["Module.0.LazyLinear.parameters_grad.0"].gradients) == {"weight", "bias"}
+
+
+def test_what_a_call_took_is_not_made_smaller_by_looking_at_its_inputs(tmp_path):
+    pause = 0.05
+    library = types.SimpleNamespace(slow=lambda *tensors: time.sleep(pause))
+    large = [torch.ones(4_000_000) for _ in range(8)]  # measuring them takes about as long as the call
+    debugger = PrecisionDebugger(dump_path=str(tmp_path), task="statistics", level="L1")
+    debugger.register_custom_api(library, "slow", "library")
+    debugger.start()
+    library.slow(*large)
+    debugger.stop()
+    debugger.step()
+    PrecisionDebugger.close()
+
+    assert open_run(tmp_path).part().records["library.slow.0.forward"].seconds >= pause
+
+
+def test_calls_of_one_line_share_a_stack_whatever_instruction_they_are(tmp_path):
+    x = torch.ones(2)
+    with capture(tmp_path):
+        x.exp(), x.log()
+        x.sin()
+
+    stacks = [group.records for group in open_run(tmp_path).part().stacks]
+    assert stacks == [["Tensor.exp.0.forward", "Tensor.log.0.forward"], ["Tensor.sin.0.forward"]]

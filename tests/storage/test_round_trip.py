@@ -17,6 +17,7 @@ from torchparity.records import GroupLeaf, StackGroup, Statistics, ValueLeaf, de
 from torchparity.storage import record_to_json
 from torchparity.storage._codec import record_from_json
 from torchparity.storage._json import encode
+from torchparity.storage.safetensors import SafetensorsFormat
 from torchparity.tensors import DTYPES
 
 TORCH_DTYPES = [
@@ -234,6 +235,23 @@ def test_shards_are_split_and_open_in_the_safetensors_library(tmp_path):
     assert len(shards) == 4
     for place, tensor in zip(places, tensors, strict=True):
         assert np.array_equal(load_file(tmp_path / place.file)[place.key], tensor.array)
+
+
+@pytest.mark.parametrize("at_once", [1, 3])
+def test_shards_that_are_written_at_once_hold_each_content_once(tmp_path, at_once):
+    from torchparity.storage._shard_writer import ShardSink
+
+    sink = ShardSink(tmp_path, shard_bytes=100_000, at_once=at_once)
+    contents = np.random.default_rng(0).normal(size=(40, 10_000)).astype(np.float32)
+    shown = [HostTensor.from_numpy(contents[index % 40]) for index in range(100)]
+    places = [sink.put(f"t{index}", tensor)[1] for index, tensor in enumerate(shown)]
+    sink.close()
+
+    source = SafetensorsFormat().source(tmp_path)
+    assert len(set(places)) == 40
+    for place, tensor in zip(places, shown, strict=True):
+        leaf = TensorLeaf(dtype="torch.float32", shape=(10_000,), stored_in=place)
+        assert np.array_equal(source.read(leaf, verify=True).array, tensor.array)
 
 
 numbers = st.floats(allow_nan=True, allow_infinity=True) | st.integers(-(2**70), 2**70) | st.booleans() | st.none()

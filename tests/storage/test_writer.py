@@ -17,6 +17,7 @@ from tests.conftest import ROOT, write_linear_run
 from torchparity import HostTensor, Record, RunWriter, TensorLeaf, open_run
 from torchparity.errors import ConfigError, ParityError, RunExistsError, RunWriteError
 from torchparity.records import ValueLeaf
+from torchparity.storage import SharedTensor
 from torchparity.storage._queue import ByteBoundedQueue
 
 KILLED = """
@@ -386,3 +387,26 @@ def test_shards_may_be_read_by_whoever_may_read_the_run(tmp_path):
     modes = {file.name: file.stat().st_mode & 0o044 for file in run.rglob("*") if file.is_file()}
 
     assert len(set(modes.values())) == 1
+
+
+@pytest.mark.parametrize("cores", [1, 3])
+def test_tensors_stored_ahead_of_their_records_are_checked_whoever_computes_it(tmp_path, monkeypatch, cores):
+    monkeypatch.setattr("torchparity.storage._ahead.spare_cores", lambda: cores)
+    contents = [HostTensor.from_numpy(np.full(1000, index % 7, np.float32)) for index in range(20)]
+    ready = []
+    with RunWriter(tmp_path, task="tensor") as writer:
+        writer.start_step(0)
+        shared = [SharedTensor(values, ready=lambda: ready.append(1)) for values in contents]
+        for tensor in shared:
+            writer.store(tensor)
+        for index, tensor in enumerate(shared):
+            leaf = TensorLeaf(dtype="torch.float32", shape=(1000,))
+            record = Record(name=f"Tensor.exp.{index}.forward", direction="forward", output=[leaf])
+            writer.add(record, {"output.0": tensor})
+
+    part = open_run(tmp_path).part()
+    assert ready
+    assert len({leaf.stored_in for _, leaf in part.tensors()}) == 7
+    for index, values in enumerate(contents):
+        record = part.records[f"Tensor.exp.{index}.forward"]
+        assert np.array_equal(part.tensor(record.output[0]).array, values.array)

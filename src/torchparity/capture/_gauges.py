@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 
@@ -15,47 +16,31 @@ from torchparity.kernels._arena import Arena, HostArena
 _log = logging.getLogger("torchparity")
 
 
+@dataclass
 class _Device:
-    """An arena and the measurements it will fill in, in the order in which it will tell them."""
+    """An arena, and whether it still works; what it measured before it failed is still taken."""
 
-    def __init__(self, arena: Arena) -> None:
-        self.arena = arena
-        self.open: list[Measurement] = []
-        self.is_broken = False  # it failed: what it measured before is still taken
-
-    def flush(self) -> None:
-        try:
-            self.arena.flush()
-        finally:
-            lost = self.arena.drop()
-            if lost:
-                del self.open[-lost:]
-                self.is_broken = True
+    arena: Arena
+    is_broken: bool = False
 
     def finish(self) -> Callable[[], None]:
-        waiting, self.open = self.open, []
         readings = self.arena.take()
 
         def fill() -> None:
-            for measurement, reading in zip(waiting, readings(), strict=True):
-                measurement.statistics, measurement.checksum = reading
+            measurement: Measurement
+            for measurement, statistics, checksum in readings():
+                measurement.statistics, measurement.checksum = statistics, checksum
 
         return fill
 
 
 class Gauge:
-    """Measures tensors of one dtype on one device."""
+    """Measures tensors of one dtype on one device: `add(address, count, dtype, measurement)`, as arenas have it."""
 
-    __slots__ = ("_device", "_dtype", "size")
+    __slots__ = ("add", "dtype", "size")
 
     def __init__(self, device: _Device, dtype: torch.dtype) -> None:
-        self._device, self._dtype, self.size = device, name_of(dtype), dtype.itemsize
-
-    def add(self, address: int, count: int, measurement: Measurement) -> None:
-        """Measure what is at an address with the next flush; it must stay there until then."""
-        device = self._device
-        device.arena.add(address, count, self._dtype)
-        device.open.append(measurement)
+        self.add, self.dtype, self.size = device.arena.add, name_of(dtype), dtype.itemsize
 
 
 class Gauges:
@@ -65,7 +50,6 @@ class Gauges:
         self._exact, self._checksums = exact, checksums
         self._known: dict[tuple[torch.dtype, torch.device], Gauge | None] = {}
         self._devices: dict[torch.device, _Device | None] = {}
-        self.flushes: list[Callable[[], None]] = []
         self.has_broken = False
 
     def of(self, dtype: torch.dtype, device: torch.device) -> Gauge | None:
@@ -76,6 +60,17 @@ class Gauges:
             found = self._known[dtype, device] = self._make(dtype, device)
             return found
 
+    def flush(self) -> Exception | None:
+        """Measure what waits on every device; return what went wrong on the first that failed."""
+        first = None
+        for device in self._devices.values():
+            if device is not None:
+                failure = attempted(device.arena.flush)
+                if failure is not None:
+                    first = first or failure
+                    self._give_up(device)
+        return first
+
     def finish(self) -> list[Callable[[], None]]:
         """Begin anew; return what fills in what was measured, when the devices have."""
         return [device.finish() for device in self._devices.values() if device is not None]
@@ -83,25 +78,16 @@ class Gauges:
     def _make(self, dtype: torch.dtype, device: torch.device) -> Gauge | None:
         if device not in self._devices:
             arena = _arena_for(device, exact=self._exact, checksums=self._checksums)
-            self._devices[device] = made = None if arena is None else _Device(arena)
-            if made is not None:
-                self.flushes.append(self._flush_of(made))
+            self._devices[device] = None if arena is None else _Device(arena)
         known = self._devices[device]
         if known is None or known.is_broken or name_of(dtype) not in known.arena.dtypes:
             return None
         return Gauge(known, dtype)
 
-    def _flush_of(self, device: _Device) -> Callable[[], None]:
-        def flush() -> None:
-            was_broken = device.is_broken
-            try:
-                device.flush()
-            finally:
-                if device.is_broken and not was_broken:
-                    self.has_broken = True
-                    self._known.clear()
-
-        return flush
+    def _give_up(self, device: _Device) -> None:
+        if device.arena.drop():
+            device.is_broken = self.has_broken = True
+            self._known.clear()
 
 
 def _arena_for(device: torch.device, *, exact: bool, checksums: bool) -> Arena | None:

@@ -106,12 +106,14 @@ class Contributions:
 class Watch(Protocol):
     """Who takes the gradients of one call: what flows in at its outputs, and out at its inputs.
 
-    `run` calls what is to be done with them, so that nothing of ours reaches the engine.
+    They are only valid until `flush`. `run` calls what hands them over, so that nothing of ours reaches the engine.
     """
 
     def take_input(self, slot: int, gradient: Gradient) -> None: ...
 
     def take_output(self, slot: int, gradient: Gradient) -> None: ...
+
+    def flush(self) -> None: ...
 
     def run(self, work: Callable[..., None], *arguments: Any) -> None: ...
 
@@ -190,6 +192,7 @@ class _Arriving:
                 self._taker.take_output(slot, gradient)
                 for alias in self._aliased:  # the call returned its input: the gradient passes unchanged
                     self._taker.take_input(alias, gradient)
+        self._taker.flush()
 
 
 class _Passing:
@@ -216,6 +219,7 @@ class _Passing:
                 self._taker.take_output(slot, gradient)
         for place, slot in self._found:
             self._contributions.add(slot, inputs[place])
+        self._taker.flush()
 
 
 def _watch_leaf(tensor: torch.Tensor, slot: int, before: InputEdges, taker: Watch) -> Any:
@@ -228,20 +232,22 @@ def _watch_leaf(tensor: torch.Tensor, slot: int, before: InputEdges, taker: Watc
 def _walk(roots: Iterable[Node], before: InputEdges) -> list[End]:
     """Visit the nodes made since `before`; return those that end in an input's edge, with places and slots."""
     ends: list[End] = []
-    waiting, seen, older = list(roots), set(roots), set[Node]()
+    waiting = list(roots)
+    seen, older = set(waiting), list[Node]()
     while waiting:
         node = waiting.pop()
         if node._sequence_nr() < before.sequence:
             # What is older than the call was not made by it: a tensor it closed over.
-            older.add(node)
+            older.append(node)
             continue
         found: list[tuple[int, int]] = []
         for place, (following, output) in enumerate(node.next_functions):
             if following is None:
                 continue
             slots = before.slots_of(following, output)
-            found += [(place, slot) for slot in slots]
-            if not slots and type(following) is not _Accumulator and following not in seen:
+            if slots:
+                found += [(place, slot) for slot in slots]
+            elif type(following) is not _Accumulator and following not in seen:
                 seen.add(following)
                 waiting.append(following)
         if found:
@@ -251,7 +257,7 @@ def _walk(roots: Iterable[Node], before: InputEdges) -> list[End]:
     return ends
 
 
-def _leads_to_an_input(nodes: set[Node], before: InputEdges) -> bool:
+def _leads_to_an_input(nodes: Sequence[Node], before: InputEdges) -> bool:
     waiting, seen = list(nodes), set(nodes)
     while waiting and len(seen) < _MOST_SEARCHED:
         for following, output in waiting.pop().next_functions:

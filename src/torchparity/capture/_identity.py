@@ -48,7 +48,7 @@ class Identities:
         storage = memory._cdata
         if storage not in self._pins:
             self._pins[storage] = memory._weak_ref()
-            if not memory.is_cuda:
+            if memory.device.type == "cpu":
                 self._pinned_bytes += memory.nbytes()
                 if self._pinned_bytes > _UNSWEPT and self._pinned_bytes > _UNSWEPT_EACH * len(self._pins):
                     self._sweep()

@@ -16,7 +16,6 @@ from typing import Any
 
 import torch
 
-from torchparity.capture._boundary import attempted
 from torchparity.capture._gauges import Gauges
 from torchparity.capture._identity import Identities
 from torchparity.capture._memory import (
@@ -126,17 +125,17 @@ class Meter:
         with self._lock:
             self._waiting += tensors
             for tensor, entry in zip(tensors, seen, strict=True):
-                entry.gauge.add(tensor.data_ptr(), entry.count, entry.measurement)
+                gauge = entry.gauge
+                gauge.add(tensor.data_ptr(), entry.count, gauge.dtype, entry.measurement)
 
     def flush(self) -> None:
         """Measure what waits: from here on those tensors may change, and be gone."""
         if self._waiting:
             with self._lock:
-                tried = [attempted(arena_flush) for arena_flush in self._gauges.flushes]
+                failure = self._gauges.flush()
                 self._waiting.clear()
-            for failure in tried:
-                if failure is not None:
-                    raise failure
+            if failure is not None:
+                raise failure
 
     def distrust(self, *tensors: torch.Tensor) -> None:
         """Somebody got at the memory itself: it may change from now on without a new version."""
@@ -208,7 +207,7 @@ class Meter:
         if measurement is None:
             measurement = self._measured[place] = Measurement()
             self._waiting.append(tensor)
-            gauge.add(address, count, measurement)
+            gauge.add(address, count, gauge.dtype, measurement)
         seen = SeenTensor(look[5], look[3], look[6], measurement, None, gauge, count)
         self._seen[(number, *look[1:])] = seen
         return seen
@@ -268,7 +267,7 @@ class Meter:
         if not (tensor.is_contiguous() if self._kept.checksum else is_dense(tensor)):
             tensor = tensor.detach().contiguous()
         self._waiting.append(tensor)
-        gauge.add(tensor.data_ptr(), tensor.numel(), measurement)
+        gauge.add(tensor.data_ptr(), tensor.numel(), gauge.dtype, measurement)
         return True
 
     def _measure_now(self, tensor: torch.Tensor, measurement: Measurement) -> None:

@@ -235,6 +235,9 @@ class _Taker:
         self._recorder, self._backward, self._parent = recorder, backward, parent
         self._generation = recorder.generation
 
+    def flush(self) -> None:
+        self._recorder.meter.flush()
+
     def take_output(self, slot: int, gradient: torch.Tensor) -> None:
         self._take("input", 0, slot, gradient)
 
@@ -244,12 +247,8 @@ class _Taker:
     def run(self, work: Callable[..., None], *arguments: Any) -> None:
         recorder = self._recorder
         if self._generation == recorder.generation:
-            recorder.boundary.run(self._backward.name, self._measured, work, arguments)
-
-    def _measured(self, work: Callable[..., None], arguments: tuple[Any, ...]) -> None:
-        with self._recorder.lock:
-            work(*arguments)
-            self._recorder.meter.flush()
+            with recorder.lock:
+                recorder.boundary.run(self._backward.name, work, *arguments)
 
     def _take(self, role: Role, side: int, slot: int, gradient: torch.Tensor) -> None:
         recorder, backward = self._recorder, self._backward

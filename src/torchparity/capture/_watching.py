@@ -99,6 +99,9 @@ class Watching:
     def _enter_optimizer(self, *_: Any) -> None:
         self._recorder.parents.append("optimizer")
 
-    def _leave_optimizer(self, *_: Any) -> None:
+    def _leave_optimizer(self, optimizer: Any, *_: Any) -> None:
         if self._recorder.parents:
             self._recorder.parents.pop()
+        if not type(optimizer).__module__.startswith("torch.optim."):
+            # Fused kernels of others write parameters below torch's version counters.
+            self._recorder.boundary.run("optimizer", self._recorder.meter.distrust_all)

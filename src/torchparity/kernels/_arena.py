@@ -6,7 +6,7 @@ import ctypes
 import threading
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 import numba
 import numpy as np
@@ -21,7 +21,7 @@ from torchparity.records import Statistics
 _SHARED_FROM = 1 << 16  # numbers from which a second core is worth waking
 _FLOAT_BYTES = 4
 _RESULT_ROWS = 1024
-Reading = tuple[Statistics, str | None]
+Reading = tuple[Any, Statistics, str | None]  # whose it is, and what was measured
 Rows = npt.NDArray[np.float64]
 Checksums = npt.NDArray[np.uint32]
 
@@ -29,20 +29,21 @@ Checksums = npt.NDArray[np.uint32]
 class Arena(Protocol):
     """Measures tensors of one device by address; the caller keeps them alive and unchanged until `flush`.
 
-    `add` takes the address and the count of a tensor that is dense in memory and not empty; `flush` measures
+    `add` takes the address and the count of a tensor that is dense in memory and not empty, and who wants to know;
+    `flush` measures
     all that were added, or orders it done where the device works by itself; `take` begins anew and returns
     who waits for that and tells the readings in the order of `add`, in another thread if need be. Where
-    `flush` raised, `drop` forgets what it did not measure, since it may be gone by the next time, and returns
-    how many those were.
+    `flush` raised, `drop` forgets what it did not measure, since it may be gone by the next time, and tells
+    whether there was any.
     """
 
     dtypes: frozenset[str]
 
-    def add(self, address: int, count: int, dtype: str) -> None: ...
+    def add(self, address: int, count: int, dtype: str, owner: Any) -> None: ...
 
     def flush(self) -> None: ...
 
-    def drop(self) -> int: ...
+    def drop(self) -> bool: ...
 
     def take(self) -> Callable[[], list[Reading]]: ...
 
@@ -79,11 +80,13 @@ class HostArena:
         self._waiting: list[int] = []
         self._waiting_count = 0
         self._counts: list[int] = []
+        self._owners: list[Any] = []
         self._done = 0  # how many of them are measured
         self._results: list[_Results] = []
         self._alone: list[tuple[int, int]] = []  # tensors of one number: their place and the number's bits
 
-    def add(self, address: int, count: int, dtype: str) -> None:
+    def add(self, address: int, count: int, dtype: str, owner: Any) -> None:
+        self._owners.append(owner)
         if count == 1:  # reading it takes less than anything else
             self._alone.append((len(self._counts), ctypes.c_uint32.from_address(address).value))
             self._counts.append(1)
@@ -114,24 +117,24 @@ class HostArena:
         self._waiting, self._waiting_count = [], 0
         self._done = len(self._counts)
 
-    def drop(self) -> int:
+    def drop(self) -> bool:
         if not self._waiting:
-            return 0
+            return False
         self._waiting, self._waiting_count = [], 0
-        lost = len(self._counts) - self._done
-        del self._counts[self._done :]
+        del self._counts[self._done :], self._owners[self._done :]
         self._alone = [entry for entry in self._alone if entry[0] < self._done]
-        return lost
+        return True
 
     def take(self) -> Callable[[], list[Reading]]:
         self.flush()
-        readings = partial(_readings, self._counts, self._alone, self._results, checksums=self._checksums)
-        self._counts, self._done, self._results, self._alone = [], 0, [], []
+        entries = self._owners, self._counts, self._alone
+        readings = partial(_readings, *entries, self._results, checksums=self._checksums)
+        self._owners, self._counts, self._done, self._results, self._alone = [], [], 0, [], []
         return readings
 
 
 def _readings(
-    counts: list[int], singles: list[tuple[int, int]], results: list[_Results], *, checksums: bool
+    owners: list[Any], counts: list[int], singles: list[tuple[int, int]], results: list[_Results], *, checksums: bool
 ) -> list[Reading]:
     alone = np.array(singles, np.int64).reshape(-1, 2)
     rows, crcs = np.empty((len(counts), _blocks.ROW)), np.empty(len(counts), np.uint32)
@@ -146,7 +149,7 @@ def _readings(
         crcs[is_measured] = np.concatenate([part.crcs[: part.used, 0] for part in results])
     statistics = statistics_of_rows(np.array(counts, np.int64), rows)
     known = [f"{crc:08x}" for crc in crcs.tolist()] if checksums else [None] * len(counts)
-    return list(zip(statistics, known, strict=True))
+    return list(zip(owners, statistics, known, strict=True))
 
 
 def _rows_of(numbers: npt.NDArray[np.float32]) -> Rows:

@@ -70,6 +70,7 @@ class _Stretch:
     results: list[_Results]
     tables: list[_Table] = field(default_factory=list)
     entries: list[tuple[int, str]] = field(default_factory=list)
+    owners: list[Any] = field(default_factory=list)
 
 
 class CudaArena:
@@ -90,7 +91,7 @@ class CudaArena:
         self._stream, self._table_used = -1, 0
         self._stretch = self._begin()
 
-    def add(self, address: int, count: int, dtype: str) -> None:
+    def add(self, address: int, count: int, dtype: str, owner: Any) -> None:
         stream = torch._C._cuda_getCurrentRawStream(self._index)
         if stream != self._stream or len(self._waiting) == _FIELDS * _ROW_SIZES[-1]:
             self.flush()
@@ -99,6 +100,7 @@ class CudaArena:
         self._waiting += (address, count, kind, size, self._waiting_chunks)
         self._waiting_chunks += -(-count // _launch.CHUNK)
         self._stretch.entries.append((count, dtype))
+        self._stretch.owners.append(owner)
 
     def flush(self) -> None:
         """Order everything that waits to be measured, on the stream it was added on."""
@@ -122,17 +124,17 @@ class CudaArena:
         results.used += chunks
         self._waiting, self._waiting_chunks = [], 0
 
-    def drop(self) -> int:
+    def drop(self) -> bool:
         lost = len(self._waiting) // _FIELDS
         if lost:
-            del self._stretch.entries[-lost:]
+            del self._stretch.entries[-lost:], self._stretch.owners[-lost:]
             self._waiting, self._waiting_chunks = [], 0
-        return lost
+        return lost > 0
 
     def try_out(self) -> None:
         """Raise where this machine cannot compile or launch; waits for nothing."""
         one = torch.ones(1, device=self._device)
-        self.add(one.data_ptr(), 1, "torch.float32")
+        self.add(one.data_ptr(), 1, "torch.float32", None)
         self.flush()
         tables, used = self._stretch.tables, self._table_used  # the launch may still read its table
         self._stretch = self._begin()
@@ -180,7 +182,7 @@ class CudaArena:
             None if is_known else ((most, least), dtype == "torch.bool")
             for is_known, (most, least), (_, dtype) in zip(is_float.tolist(), extremes, done.entries, strict=True)
         ]
-        return list(zip(statistics_of_rows(counts, whole, known), checksums, strict=True))
+        return list(zip(done.owners, statistics_of_rows(counts, whole, known), checksums, strict=True))
 
     def _begin(self) -> _Stretch:
         self._stream, self._table_used = -1, 0

@@ -32,8 +32,11 @@ class TensorSource(Protocol):
 class TensorSink(Protocol):
     """Writes tensors into one folder; used by one thread."""
 
-    def put(self, name: str, tensor: HostTensor) -> tuple[str, Location | None]:
-        """Take a tensor that nobody will change; return its data_name and where it is."""
+    def put(self, name: str, tensor: HostTensor, *, crc32: int | None = None) -> tuple[str, Location | None]:
+        """Take a tensor that nobody will change; return its data_name and where it is.
+
+        `crc32` is that of its bytes, where somebody has computed it already.
+        """
 
     def close(self) -> None:
         """Make everything that was put readable."""

@@ -6,17 +6,19 @@ import os
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
-from math import prod
 from pathlib import Path
 from types import TracebackType
 from typing import get_args
 
 from torchparity import plugins
 from torchparity.config import Level, Task
-from torchparity.errors import ConfigError, InternalError, ParityError, RunExistsError, RunWriteError, nearest
-from torchparity.records import Leaf, Record, RunInfo, StackGroup, TensorLeaf
+from torchparity.errors import ConfigError, InternalError, ParityError, RunExistsError, RunWriteError
+from torchparity.records import Record, RunInfo, StackGroup
+from torchparity.storage._ahead import Ahead
+from torchparity.storage._checks import check_choice, check_number, checked
 from torchparity.storage._encoding import EncodedRecord
 from torchparity.storage._formats import TensorFormat
 from torchparity.storage._layout import has_records, remove_part
@@ -39,6 +41,7 @@ class _Start:
 @dataclass(frozen=True)
 class _Store:
     tensor: SharedTensor
+    crc32: Future[int] | None
 
 
 @dataclass(frozen=True)
@@ -85,9 +88,9 @@ class RunWriter:
         skip_unwritable: bool = False,
         queue_bytes: int = QUEUE_BYTES,
     ) -> None:
-        _check_choice("task", task, get_args(Task))
-        _check_choice("level", level, get_args(Level))
-        _check_number("rank", rank)
+        check_choice("task", task, get_args(Task))
+        check_choice("level", level, get_args(Level))
+        check_number("rank", rank)
         self.path, self.rank = Path(path), rank
         self._format: TensorFormat = plugins.load("storage", tensor_format)
         self._format.prepare_to_write()
@@ -103,6 +106,7 @@ class RunWriter:
         self._steps: set[int] = set()
         self._names: set[str] = set()
         self._closed = False
+        self._ahead = Ahead()
         self._thread = threading.Thread(target=self._work, name="torchparity-writer")
         self._thread.start()
 
@@ -125,7 +129,7 @@ class RunWriter:
         self._refuse_if_closed()
         if self._step is not None:
             raise ConfigError(f"step {step} was started before step {self._step} was finished.")
-        _check_number("step", step)
+        check_number("step", step)
         if step in self._steps:
             raise ConfigError(f"step {step} was written already; each step is written once.")
         folder = self.path / f"step{step}" / f"rank{self.rank}"
@@ -177,7 +181,7 @@ class RunWriter:
         self._refuse_if_closed()
         if self._step is None:
             raise ConfigError("a tensor was handed over outside a step; call start_step first.")
-        self._queue.put(_Store(tensor), tensor.queue_bytes())
+        self._queue.put(_Store(tensor, self._ahead.crc32(tensor)), tensor.queue_bytes())
 
     def finish_step(
         self,
@@ -202,6 +206,7 @@ class RunWriter:
         if self._thread.is_alive():
             self._queue.put(_Close(), 0)
             self._thread.join()
+        self._ahead.close()
         self._raise_failure()
 
     def _entry(self, record: Record, tensors: Mapping[str, HostTensor | SharedTensor]) -> _Entry:
@@ -211,7 +216,7 @@ class RunWriter:
             raise ConfigError(
                 f"step {self._step} already has a record {record.name!r}; names must be unique in a step."
             )
-        held = _checked(record, tensors) if tensors else {}
+        held = checked(record, tensors) if tensors else {}
         self._names.add(record.name)
         return record, held
 
@@ -248,7 +253,7 @@ class RunWriter:
                 elif step is None:
                     raise InternalError("a record reached the writer outside a step.")
                 elif isinstance(task, _Store):
-                    step.store("", task.tensor)
+                    step.store("", task.tensor, task.crc32)
                 elif isinstance(task, _Add):
                     for record, tensors in task.entries:
                         step.add(record, tensors, skip=self._skip_unwritable)
@@ -280,47 +285,6 @@ class RunWriter:
         step.leave_out(left_out)
         if self._queue.is_empty():
             step.flush()
-
-
-def _check_choice(field: str, value: str, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise ConfigError(
-            f"{field} {value!r} does not exist.{nearest(value, choices)} There are: {', '.join(choices)}."
-        )
-
-
-def _check_number(field: str, value: int) -> None:
-    if value < 0:
-        raise ConfigError(f"{field} {value} is negative; it must be 0 or more.")
-
-
-def _checked(record: Record, tensors: Mapping[str, HostTensor | SharedTensor]) -> dict[str, SharedTensor]:
-    """Refuse values that no reader could find again: for items that do not exist or look different."""
-    leaves: dict[str, Leaf] = {}
-    for item in record.items():
-        if item.name in leaves:
-            raise ConfigError(f"record {record.name} has two items named {item.name!r}; rename a key that holds a dot.")
-        leaves[item.name] = item.leaf
-    for name, tensor in tensors.items():
-        leaf = leaves.get(name)
-        if not isinstance(tensor, (HostTensor, SharedTensor)):
-            raise ConfigError(
-                f"the values of {name} are a {type(tensor).__name__}; from_torch makes the HostTensor that is wanted."
-            )
-        if not isinstance(leaf, TensorLeaf):
-            raise ConfigError(f"record {record.name} has no tensor {name!r}.{nearest(name, leaves)}")
-        # The same values may be shared by views of other shapes.
-        same_shape = leaf.shape == tensor.shape or (
-            isinstance(tensor, SharedTensor) and leaf.numel == prod(tensor.shape)
-        )
-        if leaf.dtype != tensor.dtype or not same_shape:
-            raise ConfigError(
-                f"{record.name}.{name} is recorded as {leaf.dtype} {list(leaf.shape)} "
-                f"but its values are {tensor.dtype} {list(tensor.shape)}."
-            )
-    return {
-        name: SharedTensor(tensor) if isinstance(tensor, HostTensor) else tensor for name, tensor in tensors.items()
-    }
 
 
 def _as_write_error(error: Exception, folder: Path) -> ParityError:

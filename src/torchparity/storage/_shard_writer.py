@@ -1,8 +1,8 @@
 """Writing safetensors shards: tensors are collected up to a shard's size and written in one go.
 
 The library does the writing: it takes the tensors where they are and lets other threads
-run meanwhile, so one shard is written while the next is collected. A shard has a
-temporary name until it is whole.
+run meanwhile, so shards are written, several at once where there are cores for it, while
+the next is collected. A shard has a temporary name until it is whole.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from safetensors import SafetensorError, TensorSpec, serialize_file
 
 from torchparity.errors import RunWriteError
 from torchparity.records import Location
+from torchparity.storage._ahead import spare_cores
 from torchparity.storage._shard_reader import NATIVE, Shard
 from torchparity.tensors import HostTensor
 
@@ -31,20 +32,20 @@ Bytes = npt.NDArray[np.uint8]
 class ShardSink:
     """Stores each distinct content once, whatever its name or shape."""
 
-    def __init__(self, folder: Path, shard_bytes: int = SHARD_BYTES) -> None:
+    def __init__(self, folder: Path, shard_bytes: int = SHARD_BYTES, at_once: int | None = None) -> None:
         self._folder, self._shard_bytes = folder, shard_bytes
         self._waiting: dict[str, tuple[HostTensor, Bytes]] = {}
         self._waiting_bytes = 0
-        self._being_written: dict[str, tuple[HostTensor, Bytes]] = {}
-        self._writing: _ShardThread | None = None
+        self._writing: list[_ShardThread] = []
+        self._at_once = at_once or spare_cores()
         self._shards = 0
         self._keys = 0
         self._known: dict[tuple[str, int, int], list[Location]] = {}
         self._offsets: dict[str, int] = {}  # of tensors already on disk
 
-    def put(self, name: str, tensor: HostTensor) -> tuple[str, Location | None]:
+    def put(self, name: str, tensor: HostTensor, *, crc32: int | None = None) -> tuple[str, Location | None]:
         raw = tensor.raw()
-        crc = isal_zlib.crc32(raw)
+        crc = isal_zlib.crc32(raw) if crc32 is None else crc32
         alike = self._known.setdefault((tensor.dtype, raw.size, crc), [])
         # A CRC-32 can coincide by chance, so only equal bytes count as the same tensor.
         place = next((place for place in alike if self._holds(place, raw)), None)
@@ -61,13 +62,14 @@ class ShardSink:
     def close(self) -> None:
         if self._waiting:
             self._write_shard()
-        self._wait_for_shard()
+        while self._writing:
+            self._wait_for_shard()
 
     def abandon(self) -> None:
-        with suppress(RunWriteError):  # the failure that led here
-            self._wait_for_shard()
+        while self._writing:
+            with suppress(RunWriteError):  # the failure that led here
+                self._wait_for_shard()
         self._waiting.clear()
-        self._being_written.clear()
         for part in self._folder.glob(".*.part"):
             part.unlink(missing_ok=True)
 
@@ -75,21 +77,22 @@ class ShardSink:
         return f"data-{self._shards:05}.safetensors"
 
     def _write_shard(self) -> None:
-        """Hand the waiting tensors over; at most one shard is being written, so memory stays bounded."""
-        self._wait_for_shard()
-        self._being_written, self._waiting, self._waiting_bytes = self._waiting, {}, 0
-        self._writing = _ShardThread(self._folder / self._shard_name(), self._being_written)
+        """Hand the waiting tensors over; few shards are being written at once, so memory stays bounded."""
+        if len(self._writing) == self._at_once:
+            self._wait_for_shard()
+        tensors, self._waiting, self._waiting_bytes = self._waiting, {}, 0
+        self._writing.append(_ShardThread(self._folder / self._shard_name(), tensors))
         self._shards += 1
 
     def _wait_for_shard(self) -> None:
-        if self._writing is not None:
-            writing, self._writing = self._writing, None
-            writing.finish()
-            self._offsets |= writing.offsets
-            self._being_written = {}
+        writing = self._writing.pop(0)
+        writing.finish()
+        self._offsets |= writing.offsets
 
     def _holds(self, place: Location, raw: Bytes) -> bool:
-        held = self._waiting.get(place.key) or self._being_written.get(place.key)
+        held = self._waiting.get(place.key)
+        for writing in self._writing:
+            held = held or writing.tensors.get(place.key)
         blocks = _blocks(held[1]) if held else self._stored_blocks(place, raw.size)
         return all(_same(mine, theirs) for mine, theirs in zip(_blocks(raw), blocks, strict=True))
 
@@ -105,7 +108,7 @@ class _ShardThread:
     """Writes one shard beside the caller, or at once where no thread can be started any more."""
 
     def __init__(self, path: Path, tensors: dict[str, tuple[HostTensor, Bytes]]) -> None:
-        self._path, self._tensors = path, tensors
+        self._path, self.tensors = path, tensors
         self.offsets: dict[str, int] = {}
         self._error: RunWriteError | None = None
         self._thread: Thread | None = Thread(target=self._run, name="torchparity-shard")
@@ -117,7 +120,7 @@ class _ShardThread:
 
     def _run(self) -> None:
         try:
-            self.offsets = _write(self._path, self._tensors)
+            self.offsets = _write(self._path, self.tensors)
         except RunWriteError as error:
             self._error = error
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -102,7 +103,7 @@ class StepWriter:
             return encode_bare(record_to_json(record, partial(leaf_to_json, number=_as_it_is)))
         return encode(record_to_json(record, self._leaves))
 
-    def store(self, name: str, tensor: SharedTensor) -> tuple[str, Location | None]:
+    def store(self, name: str, tensor: SharedTensor, crc32: Future[int] | None = None) -> tuple[str, Location | None]:
         """Store a tensor unless it is; return its data_name for this item, and where it is."""
         if tensor.place is not None:
             data_name, place = tensor.place
@@ -115,7 +116,8 @@ class StepWriter:
             folder = self.folder / TENSOR_FOLDER
             folder.mkdir(exist_ok=True)
             self._sink = self._format.sink(folder)
-        tensor.place, tensor.values = self._sink.put(name, tensor.values), None
+        known = None if crc32 is None else crc32.result()
+        tensor.place, tensor.values = self._sink.put(name, tensor.values, crc32=known), None
         return tensor.place
 
     def _head(self, missing: Iterable[str] = ()) -> dict[str, object]:

@@ -164,7 +164,7 @@ class PtSink:
         self._folder = folder
         self._temporary = folder / ".tensor.pt.part"
 
-    def put(self, name: str, tensor: HostTensor) -> tuple[str, Location | None]:
+    def put(self, name: str, tensor: HostTensor, *, crc32: int | None = None) -> tuple[str, Location | None]:
         from torchparity.storage import _torch
 
         data_name = file_name(name)
