@@ -8,7 +8,7 @@ with its name.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -150,20 +150,25 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     error: str | None = None
     seconds: float | None = None
 
-    def items(self) -> Iterator[Item]:
-        """Yield every leaf with its name: inputs, keyword inputs, parameters, outputs."""
-        for role, nest in self._roles():
-            if isinstance(nest, LEAF_TYPES):  # nearly every argument
-                yield Item(role, role.partition(".")[0], nest)
-                continue
-            for name, leaf in flatten(role, nest, LEAF_TYPES):
-                yield Item(name, role.partition(".")[0], _leaf(leaf))
+    def items(self) -> list[Item]:
+        """Return every leaf with its name: inputs, keyword inputs, parameters, outputs."""
+        found: list[Item] = []
+        for index, nest in enumerate(self.input_args):
+            _add_items(found, f"input.{index}", "input", nest)
+        for key, nest in self.input_kwargs.items():
+            _add_items(found, f"input.{key}", "input", nest)
+        for key, nest in self.parameters.items() if self.parameters else ():
+            _add_items(found, f"parameters.{key}", "parameters", nest)
+        for index, nest in enumerate(self.output):
+            _add_items(found, f"output.{index}", "output", nest)
+        for key, nest in self.output_kwargs.items():
+            _add_items(found, f"output.{key}", "output", nest)
         for name, nest in self.gradients.items():
-            for item, leaf in flatten(name, nest, LEAF_TYPES):
-                yield Item(item, "parameters_grad", _leaf(leaf))
+            _add_items(found, name, "parameters_grad", nest)
         if self.direction == "debug":
             for item, leaf in flatten("", self.value, LEAF_TYPES):
-                yield Item(item.removeprefix("."), "value", _leaf(leaf))
+                found.append(Item(item.removeprefix("."), "value", _leaf(leaf)))
+        return found
 
     def replace_tensors(self, change: Callable[[str, TensorLeaf], TensorLeaf]) -> Record:
         """Return the record with `change(item name, leaf)` in place of every tensor."""
@@ -181,18 +186,6 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def item_name(self, item: str) -> str:
         """Return the item's full name, unique in a run."""
         return f"{self.name}.{item}" if item else self.name
-
-    def _roles(self) -> Iterator[tuple[str, Nest]]:
-        for index, value in enumerate(self.input_args):
-            yield f"input.{index}", value
-        for key, value in self.input_kwargs.items():
-            yield f"input.{key}", value
-        for key, value in (self.parameters or {}).items():
-            yield f"parameters.{key}", value
-        for index, value in enumerate(self.output):
-            yield f"output.{index}", value
-        for key, value in self.output_kwargs.items():
-            yield f"output.{key}", value
 
 
 class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -347,6 +340,13 @@ def _replace(name: str, nest: Nest, change: Callable[[str, TensorLeaf], TensorLe
     if isinstance(nest, (list, tuple)):
         return [_replace(f"{prefix}{index}", entry, change) for index, entry in enumerate(nest)]
     return nest
+
+
+def _add_items(found: list[Item], name: str, role: str, nest: Nest) -> None:
+    if isinstance(nest, LEAF_TYPES):  # nearly every argument
+        found.append(Item(name, role, nest))
+        return
+    found += [Item(path, role, _leaf(leaf)) for path, leaf in flatten(name, nest, LEAF_TYPES)]
 
 
 def _leaf(value: Any) -> Leaf:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 
 import torchparity
 from torchparity.cli import main
+from torchparity.records import Statistics, TensorLeaf
 
 
 @pytest.fixture
@@ -218,3 +220,68 @@ def test_comparing_imports_no_torch(runs):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert done.stdout.splitlines()[-1] == "False"
+
+
+def write_rank(path, rank, names, wrong):
+    """Write one rank of a run with a record for each name; the value of `wrong` is another one."""
+    with torchparity.RunWriter(path, rank=rank) as writer:
+        writer.start_step(0)
+        for name in names:
+            value = 2.0 if name == wrong else 1.0
+            leaf = TensorLeaf(
+                dtype="torch.float32", shape=(1,), statistics=Statistics(max=value, min=value, norm=value)
+            )
+            writer.add(torchparity.Record(name=name, direction="forward", output=[leaf]))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "expected"),
+    [
+        pytest.param(["Torch.exp.0.forward", "Torch.mul.0.forward"], ["rank_1"], id="before-they-communicate"),
+        pytest.param(["Torch.exp.1.forward", "Torch.exp.0.forward"], ["rank_0", "rank_1"], id="in-the-same-stretch"),
+        pytest.param(["Torch.exp.0.forward", None], ["rank_0"], id="one-rank-alone"),
+    ],
+)
+def test_the_node_is_that_of_the_ranks_which_differ_first(wrong, expected, tmp_path):
+    # Rank 0 does much before it communicates, so its place in the run says nothing about time.
+    names = ["Torch.mul.0.forward", "Distributed.all_reduce.0.forward", "Torch.exp.0.forward", "Torch.exp.1.forward"]
+    for rank, changed in enumerate(wrong):
+        write_rank(tmp_path / "candidate", rank, names, changed)
+        write_rank(tmp_path / "baseline", rank, names, None)
+
+    out = tmp_path / "out"
+    assert main(["compare", str(tmp_path / "candidate"), str(tmp_path / "baseline"), "-o", str(out), "-da"]) == 0
+
+    nodes = json.loads(next(out.glob("diff_analyze_*.json")).read_text())
+    assert sorted(nodes) == expected
+    assert len(list(out.glob("compare_result_rank[01]_*.json"))) == 2
+
+
+@pytest.mark.parametrize(("asked", "lines"), [({}, 130), ({"is_print_compare_log": False}, 0)])
+def test_compare_json_decides_whether_each_item_is_a_line(runs, asked, lines, tmp_path, capsys):
+    left, right = (str(runs / f"conv-statistics-L1-{name}/step0/rank/dump.json") for name in ("perturb", "base"))
+    config = tmp_path / "compare.json"
+    config.write_text(json.dumps({"npu_path": left, "bench_path": right, **asked}))
+
+    assert main(["compare", "-i", str(config), "-o", str(tmp_path)]) == 0
+
+    printed = capsys.readouterr()
+    assert len(re.findall(r"^rank 0: .+ against .+: (?:Warning|no warning)$", printed.err, re.MULTILINE)) == lines
+    assert "rank 0:" not in printed.out
+
+
+@pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a terminal")
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_a_bar_is_shown_to_people_only(runs, is_terminal):
+    left, right = (str(runs / f"conv-tensor-L1-{name}") for name in ("perturb", "base"))
+    command = [sys.executable, "-m", "torchparity", "compare", left, right]
+    master, terminal = os.openpty()
+
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=terminal if is_terminal else subprocess.PIPE)
+
+    os.close(terminal)
+    shown = os.read(master, 1 << 16) if is_terminal else done.stderr
+    os.close(master)
+    assert done.returncode == 0
+    assert (b"comparing step 0, rank 0" in shown) == is_terminal
+    assert is_terminal or shown == b""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import mmap
+import zlib
 
 import ml_dtypes
 import msgspec
@@ -15,7 +16,7 @@ from hypothesis.extra import numpy as hnp
 
 from torchparity import HostTensor
 from torchparity.kernels import _pair_blocks, _pairs
-from torchparity.kernels._pairs import compare_pair
+from torchparity.kernels._pairs import compare_checked, compare_pair
 from torchparity.tensors import DTYPES, release_pages
 
 EPSILON = {"torch.float16": 2**-10, "torch.complex32": 2**-10, "torch.float64": 2**-52, "torch.complex128": 2**-52}
@@ -326,3 +327,23 @@ def test_every_half_is_what_ml_dtypes_and_numpy_say():
             wide = HostTensor.from_numpy(every.view(kind).astype(np.float64))
 
         assert (compare_pair(tensor, wide).max_abs, compare_pair(wide, tensor).mismatched) == (0, 0)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "uint8", "complex64", "float16"])
+@pytest.mark.parametrize("count", [0, 1, 2049, 100_000])
+def test_checksums_come_with_the_metrics(dtype, count):
+    rng = np.random.default_rng(count)
+    left, right = (HostTensor.from_numpy(rng.integers(0, 100, count).astype(dtype)) for _ in range(2))
+
+    metrics, checksums = compare_checked(left, right)
+
+    assert metrics == compare_pair(left, right, parts=1)
+    assert checksums == (zlib.crc32(left.raw()), zlib.crc32(right.raw()))
+
+
+def test_checksums_are_those_of_more_than_one_window():
+    left, right = normal(5 << 20, seed=0), normal(5 << 20, seed=1)
+
+    _, checksums = compare_checked(left, right)
+
+    assert checksums == (zlib.crc32(left.raw()), zlib.crc32(right.raw()))

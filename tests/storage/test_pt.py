@@ -214,6 +214,16 @@ def test_a_flipped_bit_is_noticed(tmp_path):
         read_pt(path)
 
 
+def test_a_file_that_was_saved_without_checksums_is_read(tmp_path):
+    torch.serialization.set_crc32_options(False)
+    try:
+        torch.save(torch.arange(64.0), tmp_path / "t.pt")
+    finally:
+        torch.serialization.set_crc32_options(True)
+
+    assert read_pt(tmp_path / "t.pt").array.tolist() == list(range(64))
+
+
 def test_the_old_format_is_refused_in_words(tmp_path):
     torch.save(torch.ones(2), tmp_path / "t.pt", _use_new_zipfile_serialization=False)
 

@@ -89,7 +89,8 @@ def _parser(commands: dict[str, ModuleType]) -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"torchparity {__version__}")
     parser.add_argument("-f", "--framework", choices=["pytorch"], help="accepted as msprobe has it; there is one")
-    added = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    # argparse would make a formatter to find the program's name, which loads rich.
+    added = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, prog="torchparity")
     for name, module in commands.items():
         summary = (module.__doc__ or "").splitlines()[0].partition(": ")[2]
         command = added.add_parser(

@@ -7,6 +7,7 @@ torchparity -f pytorch compare -i compare.json -o ./output -hl    as msprobe has
 
 from __future__ import annotations
 
+import atexit
 import gc
 import sys
 from argparse import ArgumentParser, Namespace
@@ -54,23 +55,34 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    from rich.console import Console
+    was_enabled = gc.isenabled()
+    gc.disable()  # a million rows are no garbage
+    atexit.register(gc.freeze)  # nor is anything else when the process ends; looking for some takes a tenth of a second
+    try:
+        return _run(options)
+    finally:
+        if was_enabled:
+            gc.enable()
 
+
+def _run(options: Namespace) -> int:
+    from torchparity.cli._progress import progress
     from torchparity.compare import compare_runs
     from torchparity.compare._mapping import read_mapping
     from torchparity.naming import printable
 
-    gc.disable()  # a million rows are no garbage, and this process ends with the command
     candidate, baseline, settings, folder = _asked(options)
     if options.data_mapping:
         settings.data_mapping = read_mapping(options.data_mapping)
     if options.cell_mapping:
         settings.cell_mapping = read_mapping(options.cell_mapping)
     formats = _formats(options)
-    with Console(stderr=True).status("comparing") as status:  # nothing is shown unless a person looks
-        done = compare_runs(candidate, baseline, settings, lambda part: status.update(f"comparing {part}"))
-        status.update("writing")
+    with progress() as show:
+        done = compare_runs(candidate, baseline, settings, show)
+        show("writing", 0, 0)
         written = done.write(folder, formats, advice=not options.compare_only) if folder is not None else []
+    if _is_logged(options):
+        _log(done)
     if options.diff_analyze:
         written += _analyse(done, folder)
     for note in done.notes:
@@ -113,6 +125,25 @@ def _formats(options: Namespace) -> list[str]:
                 f"format {name!r} does not exist.{nearest(name, _FORMATS)} There are: {', '.join(_FORMATS)}."
             )
     return names
+
+
+def _is_logged(options: Namespace) -> bool:
+    """Tell whether compare.json asks for a line per item, which it does unless it says otherwise."""
+    from torchparity.config import load_compare_config
+
+    return options.input_path is not None and load_compare_config(options.input_path).is_print_compare_log
+
+
+def _log(done: Comparison) -> None:
+    from torchparity.naming import printable
+
+    for part in done.parts:
+        lines = [
+            f"rank {part.rank}: {row.candidate.name} against {row.baseline.name}: {row.verdict or 'no warning'}\n"
+            for row in part.rows
+            if row.candidate is not None and row.baseline is not None
+        ]
+        print(printable("".join(lines)), end="", file=sys.stderr)
 
 
 def _analyse(done: Comparison, folder: Path | None) -> list[Path]:

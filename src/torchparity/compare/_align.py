@@ -15,11 +15,13 @@ import msgspec
 
 from torchparity.naming import canonical_operator
 from torchparity.records import Record, TensorLeaf
+from torchparity.storage import RunPart
 
 How = Literal["name", "realigned", "renamed", "fuzzy", "mapped", "unmatched"]
 Alignment = Literal["name", "order", "fuzzy"]
 _LONGEST = 20_000  # records between two anchors that are aligned exactly; what is longer is aligned by name
 _NUMBER = re.compile(r"\.\d+(?=\.(?:forward|backward)$)|(?<=\.forward)\.\d+|(?<=\.backward)\.\d+")
+_FRAME = re.compile(r"File .+?, line \d+, in (?P<function>[^,\n]+)")
 
 
 class RecordPair(msgspec.Struct, gc=False):
@@ -31,10 +33,28 @@ class RecordPair(msgspec.Struct, gc=False):
 
 
 class Parents(msgspec.Struct):
-    """Each record's enclosing module in both runs."""
+    """Where each record of both runs was called from: its enclosing module, or what stands for it."""
 
     candidate: Mapping[str, str | None] = {}
     baseline: Mapping[str, str | None] = {}
+
+
+def parents_of(candidate: RunPart, baseline: RunPart) -> Parents:
+    """Return what both runs tell: the enclosing modules, else the functions that call, else nothing."""
+    if any(candidate.construct.values()) and any(baseline.construct.values()):
+        return Parents(candidate.construct, baseline.construct)
+    if candidate.stacks and baseline.stacks:
+        return Parents(_callers(candidate), _callers(baseline))
+    return Parents()
+
+
+def _callers(part: RunPart) -> dict[str, str | None]:
+    """Return the user's function that made each call; lines move, and what is further out may be another script."""
+    found: dict[str, str | None] = {}
+    for group in part.stacks:
+        own = (_FRAME.match(frame) for frame in group.frames if "site-packages" not in frame)
+        found |= dict.fromkeys(group.records, next((frame["function"] for frame in own if frame), None))
+    return found
 
 
 def align(
@@ -45,7 +65,7 @@ def align(
 ) -> list[RecordPair]:
     """Return every record of both runs once: the candidate's in their order, then those of the baseline alone."""
     if by == "fuzzy":
-        partners = _fuzzy(candidate, baseline)
+        partners = _fuzzy(candidate, baseline, parents or Parents())
     elif by == "order" and list(candidate) != list(baseline):
         partners = _by_order(candidate, baseline, parents or Parents())
     else:
@@ -72,18 +92,20 @@ def _how(name: str, partner: str, by: Alignment) -> How:
     return "realigned" if without_number(name) == without_number(partner) else "renamed"
 
 
-def _fuzzy(candidate: Mapping[str, Record], baseline: Mapping[str, Record]) -> dict[str, str]:
+def _fuzzy(candidate: Mapping[str, Record], baseline: Mapping[str, Record], parents: Parents) -> dict[str, str]:
     """Read both runs in step and pair the newest call of one with the oldest that fits on the other.
 
-    What is passed on the way is dropped. Calls fit that differ in their number alone, with tensors of the same shapes.
+    What is passed on the way is dropped. Calls fit that differ in their number alone, from the same module or
+    function, with tensors of the same shapes.
     """
-    left, right = [(name, _form(record)) for name, record in candidate.items()], list(baseline.items())
+    left = [(name, _form(record, parents.candidate)) for name, record in candidate.items()]
+    right = [(name, _form(record, parents.baseline)) for name, record in baseline.items()]
     partners: dict[str, str] = {}
     mine: list[tuple[str, object]] = []
     others: list[tuple[str, object]] = []
     for index in range(max(len(left), len(right))):
         mine += left[index : index + 1]
-        others += [(name, _form(record)) for name, record in right[index : index + 1]]
+        others += right[index : index + 1]
         found = _newest_fits(mine, others) if index < len(left) else None
         if found is None and index < len(right):
             turned = _newest_fits(others, mine)
@@ -99,9 +121,10 @@ def _newest_fits(entries: Sequence[tuple[str, object]], others: Sequence[tuple[s
     return next(((len(entries) - 1, place) for place, (_, form) in enumerate(others) if form == wanted), None)
 
 
-def _form(record: Record) -> object:
-    name = record.name if record.name.startswith("Module.") else without_number(record.name)
-    return name, _shapes(record)
+def _form(record: Record, parents: Mapping[str, str | None]) -> object:
+    if record.name.startswith("Module."):
+        return record.name, _shapes(record)
+    return without_number(record.name), without_number(parents.get(record.name) or ""), _shapes(record)
 
 
 def _shapes(record: Record) -> tuple[tuple[int, ...], ...]:

@@ -31,11 +31,13 @@ def write_analysis(done: Comparison, folder: Path) -> list[Path]:
 
 
 def _earliest(nodes: dict[str, list[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
-    """Keep the ranks that differ before they communicate; without one, those that differ first."""
-    before = {rank: found for rank, found in nodes.items() if found[0]["before_communication"]}
-    kept = before or nodes
-    first = min(found[0]["order"] for found in kept.values())
-    return {rank: found for rank, found in kept.items() if before or found[0]["order"] == first}
+    """Keep the ranks that differ after the fewest communications: those where a difference cannot have come from.
+
+    Ranks meet when they communicate, so what one does between its second and its third call happens after all that
+    another did before its second. This holds for calls that all ranks take part in.
+    """
+    first = min(found[0]["communications"] for found in nodes.values())
+    return {rank: found for rank, found in nodes.items() if found[0]["communications"] == first}
 
 
 def _records(part: PartComparison) -> dict[str, Any]:
@@ -54,12 +56,12 @@ def _first_node(part: PartComparison) -> dict[str, Any] | None:
         return None
     names = list(dict.fromkeys(row.record for row in part.rows))
     order = names.index(found.record)
-    communicated = any(name.startswith("Distributed.") for name in names[:order])
+    before = sum(name.startswith("Distributed.") and name.endswith(".forward") for name in names[:order])
     rows = [row for row in part.rows if row.record == found.record]
-    return _node(part, found.record, rows, order, communicated=communicated)
+    return _node(part, found.record, rows, order, before)
 
 
-def _node(part: PartComparison, record: str, rows: list[Row], order: int, *, communicated: bool) -> dict[str, Any]:
+def _node(part: PartComparison, record: str, rows: list[Row], order: int, communications: int) -> dict[str, Any]:
     received = any(is_apart(row, part.mode) for row in rows if row.is_input)
     return {
         "op_name": record,
@@ -71,7 +73,8 @@ def _node(part: PartComparison, record: str, rows: list[Row], order: int, *, com
         "finding": "differs already in its inputs/parameters" if received else "inputs equal, output differs",
         "module": part.candidate.construct.get(record),
         "order": order,
-        "before_communication": not communicated,
+        "before_communication": communications == 0,
+        "communications": communications,
     }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from torchparity.compare._columns import Mode, columns_of
-from torchparity.compare._metrics import ABSENT, checksums, is_number
+from torchparity.compare._metrics import ABSENT, checksums
 from torchparity.compare._rows import Row, Side
 from torchparity.records import TensorLeaf
 
@@ -20,52 +19,87 @@ _NO_VALUES = (ABSENT,) * 4
 
 def frame_of(rows: Sequence[Row], mode: Mode, stack_of: StackOf | None) -> pl.DataFrame:
     """Return the table; every cell is text as the seeds write it, numbers in full."""
+    cells = _Columns(columns_of(mode, stacks=stack_of is not None))
     sides = [[row.candidate for row in rows], [row.baseline for row in rows]]
-    columns = [_texts([side.name if side else ABSENT for side in entries]) for entries in sides]
+    for entries in sides:
+        cells.add_texts([side.name if side else ABSENT for side in entries])
     for describe in (_dtype, _shape, _requires_grad):
-        columns += [_texts([describe(side) for side in entries]) for entries in sides]
+        for entries in sides:
+            cells.add_texts([describe(side) for side in entries])
     if mode == "md5":
-        columns += map(_texts, zip(*map(checksums, rows), strict=True) if rows else ((), ()))
+        for column in zip(*map(checksums, rows), strict=True) if rows else ((), ()):
+            cells.add_texts(column)
     else:
-        columns += _numbers_of(rows, mode)
-        values = [[side.values() if side else _NO_VALUES for side in entries] for entries in sides]
-        columns += [_numbers([entry[place] for entry in entries]) for entries in values for place in range(4)]
-    agrees = (columns[6] == columns[7]).cast(pl.String).str.to_titlecase()
-    columns += [agrees, _texts([row.verdict for row in rows])]
+        _add_numbers(cells, rows, sides, mode)
+    agree = pl.col("NPU Requires_grad") == pl.col("Bench Requires_grad")
+    cells.add(pl.when(agree).then(pl.lit("True")).otherwise(pl.lit("False")))
+    cells.add_texts([row.verdict for row in rows])
     if mode != "md5":
-        columns.append(_texts([_message(row) for row in rows]))
+        cells.add_texts([_message(row) for row in rows])
     if stack_of is not None:
-        columns.append(_texts([_stack(row, stack_of) for row in rows]))
+        cells.add_texts([_stack(row, stack_of) for row in rows])
     if mode == "real":
         files = zip(*([_file(side) for side in entries] for entries in sides), strict=True)
-        columns.append(_texts([str(list(pair)) for pair in files]))
-    return pl.DataFrame(dict(zip(columns_of(mode, stacks=stack_of is not None), columns, strict=True)))
+        cells.add_texts([str(list(pair)) for pair in files])
+    return cells.frame()
 
 
-def _numbers_of(rows: Sequence[Row], mode: Mode) -> list[pl.Series]:
+def _add_numbers(cells: _Columns, rows: Sequence[Row], sides: Sequence[Sequence[Side | None]], mode: Mode) -> None:
     if mode == "real":
-        return [_numbers([row.metrics[place] for row in rows]) for place in range(6)]
-    differences = [_numbers([row.differences[place] for row in rows]) for place in range(4)]
-    return differences + [_percents([row.relative[place] for row in rows]) for place in range(4)]
+        for place in range(6):
+            cells.add_numbers([row.metrics[place] for row in rows])
+    else:
+        for place in range(4):
+            cells.add_numbers([row.differences[place] for row in rows])
+        for place in range(4):
+            cells.add_numbers([row.relative[place] for row in rows], as_percent=True)
+    for entries in sides:
+        values = [side.values() if side else _NO_VALUES for side in entries]
+        for place in range(4):
+            cells.add_numbers([entry[place] for entry in values])
 
 
-def _texts(cells: Sequence[str]) -> pl.Series:
-    return pl.Series(cells, dtype=pl.String)
+class _Columns:
+    """Columns in the order of a header; numbers become text together, on all cores."""
+
+    def __init__(self, header: Sequence[str]) -> None:
+        self._header = iter(header)
+        self._given: list[pl.Series] = []
+        self._cells: list[pl.Expr] = []
+
+    def add(self, cells: pl.Expr) -> None:
+        self._cells.append(cells.alias(next(self._header)))
+
+    def add_texts(self, cells: Sequence[str]) -> None:
+        name = next(self._header)
+        self._given.append(pl.Series(name, cells, dtype=pl.String))
+        self._cells.append(pl.col(name))
+
+    def add_numbers(self, cells: Sequence[Any], *, as_percent: bool = False) -> None:
+        """Add numbers, among which words may stand."""
+        name = next(self._header)
+        text = _percent_text(pl.col(name)) if as_percent else _number_text(pl.col(name))
+        if set(map(type, cells)) != {float}:
+            words = [None if type(cell) is float else str(cell) for cell in cells]
+            cells = [cell if type(cell) is float else None for cell in cells]
+            self._given.append(pl.Series(f"{name}#", words, dtype=pl.String))
+            text = pl.coalesce(pl.col(f"{name}#"), text)
+        self._given.append(pl.Series(name, cells, dtype=pl.Float64))
+        self._cells.append(text.alias(name))
+
+    def frame(self) -> pl.DataFrame:
+        return pl.DataFrame(self._given).select(self._cells)
 
 
-def _numbers(cells: Sequence[Any]) -> pl.Series:
-    """Return a column of numbers as text; cell by cell only where words stand among them."""
-    if set(map(type, cells)) != {float}:
-        return _texts([text(cell) for cell in cells])
-    return pl.Series(cells, dtype=pl.Float64).cast(pl.String).str.strip_suffix(".0").replace("NaN", "nan")
+def _number_text(number: pl.Expr) -> pl.Expr:
+    """Return numbers in full, whole ones without a fraction; nan in small letters, as Python has it."""
+    return pl.when(number.is_nan()).then(pl.lit("nan")).otherwise(number.cast(pl.String).str.strip_suffix(".0"))
 
 
-def _percents(cells: Sequence[Any]) -> pl.Series:
-    """Return a column of relative errors in percent; nan and infinities have no sign."""
-    if set(map(type, cells)) != {float}:
-        return _texts([_percent(cell) for cell in cells])
-    numbers = pl.Series(cells, dtype=pl.Float64)
-    return ((numbers * 100).cast(pl.String) + "%").zip_with(numbers.is_finite(), _numbers(cells))
+def _percent_text(number: pl.Expr) -> pl.Expr:
+    """Return relative errors in percent; nan and infinities have no sign."""
+    percent = (number * 100).cast(pl.String) + "%"
+    return pl.when(number.is_finite()).then(percent).otherwise(_number_text(number))
 
 
 def _message(row: Row) -> str:
@@ -77,21 +111,6 @@ def _message(row: Row) -> str:
 def _stack(row: Row, stack_of: StackOf) -> str:
     frames = stack_of(row.record) if row.is_first and row.candidate is not None else ()
     return str(list(frames)) if frames else ABSENT
-
-
-def text(value: Any) -> str:
-    """Return a cell: whole floats without a fraction, nan and infinities as words."""
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
-        return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(value)
-    return str(value)
-
-
-def _percent(value: Any) -> str:
-    if not is_number(value):
-        return str(value)
-    return text(value) if not math.isfinite(value) else f"{value * 100}%"
 
 
 def _dtype(side: Side | None) -> str:

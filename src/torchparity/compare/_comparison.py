@@ -5,10 +5,9 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
-
-import polars as pl
+from typing import TYPE_CHECKING, Any
 
 from torchparity import plugins
 from torchparity.compare._advice import advisor_text, headline
@@ -20,7 +19,10 @@ from torchparity.errors import RunNotFoundError, RunWriteError
 from torchparity.records import Table
 from torchparity.storage import RunPart, RunReader, open_run
 
-Progress = Callable[[str], None]
+if TYPE_CHECKING:
+    import polars as pl
+
+Show = Callable[[str, int, int], None]  # what is being done, how much of it is done, of how much
 
 
 class Comparison:
@@ -105,16 +107,19 @@ class Comparison:
 
 
 def compare_runs(
-    candidate: str | Path, baseline: str | Path, options: Options, progress: Progress | None = None
+    candidate: str | Path,
+    baseline: str | Path,
+    options: Options,
+    show: Show = lambda what, done, of: None,
 ) -> Comparison:
     """Compare every step and rank that both runs have; what only one has is a note."""
     left, right = open_run(candidate), open_run(baseline)
     pairs, notes = _paired(left, right)
     parts = []
     for mine, other in pairs:
-        if progress is not None:
-            progress(f"step {mine.step}, rank {mine.rank}")
-        part = PartComparison(mine, other, options)
+        what = f"comparing step {mine.step}, rank {mine.rank}"
+        show(what, 0, 0)
+        part = PartComparison(mine, other, options, partial(show, what))
         notes += [f"step {mine.step}, rank {mine.rank}: {note}" for note in part.notes]
         notes += [f"candidate: {problem}" for problem in mine.problems]
         notes += [f"baseline: {problem}" for problem in other.problems]

@@ -45,7 +45,6 @@ class Divergence(msgspec.Struct, frozen=True):
 
 def find_divergence(rows: Sequence[Row], mode: Mode) -> Divergence | None:
     """Return where the runs part, or None where every row agrees."""
-    numbers = {id(row): number for number, row in enumerate(rows)}
     made_before: set[object] = set()
     unpaired: str | None = None
     for group in _in_order(rows):
@@ -58,11 +57,11 @@ def find_divergence(rows: Sequence[Row], mode: Mode) -> Divergence | None:
             kind = _kind_of_input(found, made_before)
             if kind != "weights" and unpaired is not None:
                 kind = "unpaired"
-            return _divergence(kind, found, group, mode, numbers, unpaired)
+            return _divergence(kind, found, group, mode, rows, unpaired)
         made = [row for row in group if not row.is_input and is_apart(row, mode)]
         if made:
             found = max(made, key=lambda row: deviation(row, mode) or 0)
-            return _divergence("operator", found, group, mode, numbers, None)
+            return _divergence("operator", found, group, mode, rows, None)
         made_before |= {_content(row) for row in group if row.role == "output"}
     return None
 
@@ -128,7 +127,7 @@ def _content(row: Row) -> object:
 
 
 def _divergence(
-    kind: Kind, row: Row, group: Sequence[Row], mode: Mode, numbers: dict[int, int], unpaired: str | None
+    kind: Kind, row: Row, group: Sequence[Row], mode: Mode, rows: Sequence[Row], unpaired: str | None
 ) -> Divergence:
     received = [deviation(entry, mode) or 0.0 for entry in group if entry.is_input]
     return Divergence(
@@ -138,6 +137,6 @@ def _divergence(
         baseline_item=row.baseline.name if row.baseline is not None else ABSENT,
         deviation=deviation(row, mode) or 0.0,
         input_deviation=max(received, default=0.0),
-        row=numbers[id(row)],
+        row=next(number for number, entry in enumerate(rows) if entry is row),
         unpaired=unpaired if kind == "unpaired" else None,
     )

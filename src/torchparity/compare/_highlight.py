@@ -29,7 +29,7 @@ def highlight(rows: Sequence[Row], mode: Mode) -> None:
         elif row.role == "output" and mode == "statistics":
             red += _statistics_rules(row, [])[0]
         row.colour = "red" if red else "yellow" if yellow else None
-        row.reasons = red or yellow
+        row.reasons = tuple(red or yellow)
 
 
 def _red_alone(row: Row, mode: Mode) -> list[str]:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
-import yaml
 
 from torchparity.compare._rows import Row, Side
 from torchparity.errors import ConfigError, nearest
@@ -15,6 +14,8 @@ from torchparity.records import Record
 
 def read_mapping(path: Path) -> dict[str, str]:
     """Return the pairs of a YAML mapping of names to names."""
+    import yaml  # few comparisons have a mapping
+
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from zlib import crc32
 
+from torchparity.compare._pair_reader import PairReader, Progress
 from torchparity.compare._rows import Row, Side
 from torchparity.errors import ParityError
 from torchparity.records import PairMetrics, TensorLeaf, ValueLeaf
@@ -18,23 +17,17 @@ UNSUPPORTED, UNMATCHED, ABSENT = "unsupported", "shape unmatched", "N/A"
 _SIX = 6
 _DIGITS = 12
 _ONLY_FLOATS = {float}
-_SHARED_FROM = 64 << 20  # bytes from which all cores work on one pair instead of one core on each
 
 
 class ValueComparer:
-    """Compares tensors by their values; a pair of stored tensors that many rows show is read once."""
+    """Fills rows from the values of their tensors."""
 
     def __init__(self, candidate: RunPart, baseline: RunPart) -> None:
-        self._candidate, self._baseline = candidate, baseline
-        self._known: dict[Any, PairMetrics | ParityError] = {}
+        self._pairs = PairReader(candidate, baseline)
 
-    def read_ahead(self, rows: Iterable[Row]) -> None:
+    def read_ahead(self, rows: Iterable[Row], progress: Progress) -> None:
         """Compare the tensors of many rows on all cores, so that `fill` finds them done."""
-        wanted = {_places(*pair): pair for row in rows if (pair := _comparable(row)) is not None}
-        small = {places: pair for places, pair in wanted.items() if _bytes(pair[0]) < _SHARED_FROM}
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            for places, found in zip(small, pool.map(self._alone, small.values()), strict=True):
-                self._known[places] = found
+        self._pairs.read_ahead((pair for row in rows if (pair := _comparable(row)) is not None), progress)
 
     def fill(self, row: Row) -> None:
         """Set the six metrics of a row, or a word and a message."""
@@ -44,19 +37,19 @@ class ValueComparer:
             self._say_unmatched(row)
             return
         if not _has_data(left):
-            row.messages.append("NPU does not have data file.")
+            row.say("NPU does not have data file.")
             return
         if not _has_data(right):
-            row.messages.append("Bench does not have data file.")
+            row.say("Bench does not have data file.")
             return
         self._compare(row, left, right)
 
     def _say_unmatched(self, row: Row) -> None:
         side = row.candidate or row.baseline
         if side is not None and _has_data(side):
-            row.messages.append("Bench api/module unmatched.")
+            row.say("Bench api/module unmatched.")
             return
-        row.messages += ["No bench data matched.", "NPU does not have data file."]
+        row.say("No bench data matched.", "NPU does not have data file.")
 
     def _compare(self, row: Row, left: Side, right: Side) -> None:
         mine, other = left.leaf, right.leaf
@@ -64,46 +57,20 @@ class ValueComparer:
             return
         if mine.shape != other.shape:
             row.metrics = (UNMATCHED,) * _SIX
-            row.messages.append("Shape of NPU and bench Tensor do not match. Skipped.")
+            row.say("Shape of NPU and bench Tensor do not match. Skipped.")
             return
         if not mine.numel:
-            row.messages.append("This is empty data, can not compare.")
+            row.say("This is empty data, can not compare.")
             return
         try:
-            metrics = self._metrics(mine, other)
+            metrics = self._pairs.metrics(mine, other)
         except ParityError as error:
             files = [mine.data_name, other.data_name]
-            row.messages.append(f"Dump file: {files} not found or read failed. ({error})")
+            row.say(f"Dump file: {files} not found or read failed. ({error})")
             return
         _fill_from(row, metrics, mine)
         if mine.dtype != other.dtype:
-            row.messages.append("Dtype of NPU and bench Tensor do not match.")
-
-    def _metrics(self, mine: TensorLeaf, other: TensorLeaf) -> PairMetrics:
-        places = _places(mine, other)
-        known = self._known.get(places)
-        if known is None:
-            known = self._known[places] = self._compared(mine, other, parts=None)
-        if isinstance(known, ParityError):
-            raise known
-        return known
-
-    def _alone(self, pair: tuple[TensorLeaf, TensorLeaf]) -> PairMetrics | ParityError:
-        """Compare one pair within one thread."""
-        mine, other = pair
-        try:
-            return self._compared(mine, other, parts=1)
-        except ParityError as error:
-            return error
-
-    def _compared(self, mine: TensorLeaf, other: TensorLeaf, *, parts: int | None) -> PairMetrics:
-        from torchparity.kernels._pairs import compare_pair  # loads the compiler, which other modes do without
-
-        return compare_pair(self._candidate.tensor(mine), self._baseline.tensor(other), parts=parts)
-
-
-def _places(mine: TensorLeaf, other: TensorLeaf) -> Any:
-    return mine.stored_in or mine.data_name, other.stored_in or other.data_name, mine.dtype, other.dtype
+            row.say("Dtype of NPU and bench Tensor do not match.")
 
 
 def _comparable(row: Row) -> tuple[TensorLeaf, TensorLeaf] | None:
@@ -114,10 +81,6 @@ def _comparable(row: Row) -> tuple[TensorLeaf, TensorLeaf] | None:
     return (mine, other) if mine.data_name and other.data_name and mine.numel else None
 
 
-def _bytes(leaf: TensorLeaf) -> int:
-    return leaf.numel * 4
-
-
 def _has_data(side: Side) -> bool:
     return isinstance(side.leaf, TensorLeaf) and side.leaf.data_name is not None
 
@@ -126,37 +89,43 @@ def _fill_from(row: Row, metrics: PairMetrics, leaf: TensorLeaf) -> None:
     row.mismatched = metrics.mismatched
     if metrics.mismatched:
         row.metrics = (ABSENT,) * _SIX
-        row.messages.append("The Position of inf or nan in NPU and bench Tensor do not match.")
+        row.say("The Position of inf or nan in NPU and bench Tensor do not match.")
         return
     cosine: Any = math.nan if metrics.cosine is None else round(metrics.cosine, _DIGITS)
     if metrics.cosine is None:
         side = "npu" if metrics.candidate_is_zero else "Bench"
-        row.messages.append(f"Cannot compare by Cosine Similarity, All the data is Zero in {side} dump data.")
+        row.say(f"Cannot compare by Cosine Similarity, All the data is Zero in {side} dump data.")
     rest = (metrics.euclidean, *(round(error, _DIGITS) for error in (metrics.max_abs, metrics.max_relative)))
     shares = tuple(round(share, _DIGITS) for share in (metrics.within_1e3, metrics.within_5e3))
     row.metrics = (cosine, *rest, *shares)
     if not leaf.shape:
         row.metrics = (UNSUPPORTED, UNSUPPORTED, *rest[1:], UNSUPPORTED, UNSUPPORTED)
-        row.messages.append(
+        row.say(
             "This is type of 0-d tensor, can not calculate 'Cosine', 'EucDist', "
             "'One Thousandth Err Ratio' and 'Five Thousandths Err Ratio'."
         )
     elif leaf.shape == (1,):
         row.metrics = (UNSUPPORTED, *row.metrics[1:])
-        row.messages.append("This is a 1-d tensor of length 1.")
+        row.say("This is a 1-d tensor of length 1.")
 
 
 def fill_statistics(row: Row) -> None:
     """Set differences and relative errors of max, min, mean and norm."""
     if row.candidate is None or row.baseline is None:
         row.differences = row.relative = (ABSENT,) * 4
-        row.messages.append("No bench data matched.")
+        row.say("No bench data matched.")
         return
     left, right = row.candidate.values(), row.baseline.values()
-    if set(map(type, left)) == set(map(type, right)) == _ONLY_FLOATS:  # nearly every row
-        row.differences = differences = (left[0] - right[0], left[1] - right[1], left[2] - right[2], left[3] - right[3])
-        if 0.0 not in right:
-            row.relative = tuple([abs(part / whole) for part, whole in zip(differences, right, strict=True)])
+    if set(map(type, left + right)) == _ONLY_FLOATS:  # nearly every row
+        (largest, smallest, mean, norm), wholes = left, right
+        row.differences = differences = (
+            largest - wholes[0], smallest - wholes[1], mean - wholes[2], norm - wholes[3]
+        )  # fmt: skip
+        if 0.0 not in wholes:
+            row.relative = (
+                abs(differences[0] / wholes[0]), abs(differences[1] / wholes[1]),
+                abs(differences[2] / wholes[2]), abs(differences[3] / wholes[3]),
+            )  # fmt: skip
             return
     pairs = list(zip(left, right, strict=True))
     row.differences = tuple(_difference(left, right) for left, right in pairs)

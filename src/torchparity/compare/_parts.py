@@ -6,19 +6,21 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
+from typing import TYPE_CHECKING
 
-import polars as pl
-
-from torchparity.compare._align import Alignment, Parents, RecordPair, align
-from torchparity.compare._cells import frame_of
+from torchparity.compare._align import Alignment, Parents, RecordPair, align, parents_of
 from torchparity.compare._columns import Mode
 from torchparity.compare._highlight import highlight
 from torchparity.compare._mapping import mapped_rows, renamed_modules
 from torchparity.compare._metrics import ValueComparer, fill_statistics
+from torchparity.compare._pair_reader import Progress
 from torchparity.compare._rows import Row, rows_of
 from torchparity.compare._verdicts import accuracy, checksum_result, requires_grad_agrees, statistics_result
 from torchparity.records import Record, TensorLeaf
 from torchparity.storage import RunPart
+
+if TYPE_CHECKING:
+    import polars as pl
 
 _PLAIN: Mapping[str, str] = {}
 _LOOKED_AT = 2000
@@ -43,11 +45,13 @@ class Options:
 class PartComparison:
     """The rows of one pair of parts, judged."""
 
-    def __init__(self, candidate: RunPart, baseline: RunPart, options: Options) -> None:
+    def __init__(
+        self, candidate: RunPart, baseline: RunPart, options: Options, progress: Progress = lambda done, of: None
+    ) -> None:
         self.candidate, self.baseline, self._options = candidate, baseline, options
         self.mode, self.notes = mode_of(candidate, baseline)
         self.pairs = self._align()
-        self.rows = self._rows()
+        self.rows = self._rows(progress)
 
     @property
     def rank(self) -> int:
@@ -60,6 +64,8 @@ class PartComparison:
     @cached_property
     def frame(self) -> pl.DataFrame:
         """The table, with the columns of its mode."""
+        from torchparity.compare._cells import frame_of  # loads polars, which takes as long as comparing statistics
+
         wanted = self._options.stacks
         with_stacks = bool(self.candidate.stacks) if wanted is None else wanted
         return frame_of(self.rows, self.mode, self._stacks.__getitem__ if with_stacks else None)
@@ -86,15 +92,17 @@ class PartComparison:
     def _align(self) -> list[RecordPair]:
         baseline = renamed_modules(self.baseline.records, self._options.cell_mapping)
         parents = Parents(self.candidate.construct, self.baseline.construct)
+        if self._options.by == "fuzzy":
+            parents = parents_of(self.candidate, self.baseline)
         return align(self.candidate.records, baseline, self._options.by, parents)
 
-    def _rows(self) -> list[Row]:
+    def _rows(self, progress: Progress) -> list[Row]:
         values = ValueComparer(self.candidate, self.baseline)
         grouped = [rows_of(pair.candidate, pair.baseline, is_fuzzy=pair.how == "fuzzy") for pair in self.pairs]
         if self._options.data_mapping:
             grouped = mapped_rows(grouped, self._options.data_mapping, self.baseline.records)
         if self.mode == "real":
-            values.read_ahead(row for rows in grouped for row in rows)
+            values.read_ahead((row for rows in grouped for row in rows), progress)
         for rows in grouped:
             for row in rows:
                 self._judge(row, values)
@@ -103,7 +111,7 @@ class PartComparison:
         return [row for rows in grouped for row in rows]
 
     def _judge(self, row: Row, values: ValueComparer) -> None:
-        row.messages = []
+        row.messages = ()
         if self.mode == "real":
             values.fill(row)
             row.verdict = accuracy(row)
@@ -113,9 +121,9 @@ class PartComparison:
         else:
             row.verdict = checksum_result(row)
         if not requires_grad_agrees(row):
-            row.messages.append("Requires_grad inconsistent.")
+            row.say("Requires_grad inconsistent.")
         if row.is_fuzzy and row.candidate and row.baseline and row.candidate.name != row.baseline.name:
-            row.messages.append("Fuzzy matching data, the comparison accuracy may be affected.")
+            row.say("Fuzzy matching data, the comparison accuracy may be affected.")
 
 
 class _Stacks(dict[str, Sequence[str]]):

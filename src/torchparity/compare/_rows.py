@@ -51,9 +51,12 @@ class Row(msgspec.Struct, gc=False):
     relative: tuple[Any, ...] = ()
     mismatched: int = 0
     verdict: str = ""
-    messages: list[str] = []
-    reasons: list[str] = []
+    messages: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = ()
     colour: str | None = None
+
+    def say(self, *sentences: str) -> None:
+        self.messages += sentences
 
     @property
     def is_matched(self) -> bool:
@@ -72,30 +75,29 @@ class Row(msgspec.Struct, gc=False):
 
 def rows_of(candidate: Record | None, baseline: Record | None, *, is_fuzzy: bool = False) -> list[Row]:
     """Return a row for every item of a pair of records, paired by the item's name, in the order of the candidate's."""
-    left, right = _items(candidate), _items(baseline)
     record = candidate or baseline
     if record is None:
         return []
+    name, direction = record.name, record.direction
+    partner_name = baseline.name if baseline is not None else ""
+    right = {item.name: item for item in baseline.items()} if baseline is not None else {}
     rows: list[Row] = []
-    for item, (role, leaf) in left.items():
-        mine = Side(candidate.item_name(item), leaf) if candidate is not None else None
-        other = None
-        if baseline is not None and item in right and _are_comparable(leaf, right[item][1]):
-            other = Side(baseline.item_name(item), right.pop(item)[1])
-        rows.append(Row(record.name, role, record.direction, mine, other, not rows, is_fuzzy and other is not None))
-    for item, (role, leaf) in right.items():
-        if baseline is not None:
-            side = Side(baseline.item_name(item), leaf)
-            rows.append(Row(record.name, role, record.direction, None, side, not rows))
+    for item in candidate.items() if candidate is not None else ():
+        place, leaf, partner = item.name, item.leaf, None
+        other = right.get(place)
+        if other is not None and _are_comparable(leaf, other.leaf):
+            del right[place]
+            partner = Side(f"{partner_name}.{place}" if place else partner_name, other.leaf)
+        mine = Side(f"{name}.{place}" if place else name, leaf)
+        rows.append(Row(name, item.role, direction, mine, partner, not rows, is_fuzzy and partner is not None))
+    for place, item in right.items():
+        side = Side(f"{partner_name}.{place}" if place else partner_name, item.leaf)
+        rows.append(Row(name, item.role, direction, None, side, not rows))
     return rows
 
 
 def _are_comparable(left: Leaf, right: Leaf) -> bool:
     """Tell whether two leaves are the same argument: not a tensor and a number, nor tensors of other dimensions."""
-    if isinstance(left, TensorLeaf) and isinstance(right, TensorLeaf):
+    if left.__class__ is right.__class__ is TensorLeaf:
         return len(left.shape) == len(right.shape)
     return isinstance(left, TensorLeaf) == isinstance(right, TensorLeaf)
-
-
-def _items(record: Record | None) -> dict[str, tuple[str, Leaf]]:
-    return {} if record is None else {item.name: (item.role, item.leaf) for item in record.items()}

@@ -206,7 +206,7 @@ def _crc(typing_context: Any, function: Any, so_far: Any, address: Any, size: An
 
 
 _floats_at: Any = _pointer
-_call_crc: Any = _crc
+call_crc: Any = _crc
 _carray: Any = numba.carray  # type: ignore[attr-defined]
 
 
@@ -221,7 +221,7 @@ def _add_at(address: int, first: int, last: int, exact: bool, row: Row, crc_func
         else:
             add_floats(numbers, start, stop, row)
         if crc_function:
-            checksum = _call_crc(crc_function, checksum, address + 4 * start, 4 * (stop - start))
+            checksum = call_crc(crc_function, checksum, address + 4 * start, 4 * (stop - start))
     return checksum
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from torchparity.kernels._blocks import larger
+from torchparity.kernels._blocks import call_crc, larger
 
 ROW = 10
 DOT, SQUARES, BASELINE_SQUARES, DISTANCE, MAX_ABS, MAX_RELATIVE, WITHIN_1E3, WITHIN_5E3, NONFINITE, MISMATCHED = range(
@@ -22,6 +22,7 @@ DOT, SQUARES, BASELINE_SQUARES, DISTANCE, MAX_ABS, MAX_RELATIVE, WITHIN_1E3, WIT
 )
 FLOAT32, FLOAT64, BFLOAT16, FLOAT16, BYTE, HALF_BYTE, INT16, INT32, INT64, UINT16, UINT32, UINT64 = range(12)
 BLOCK = 2048
+_STRIDE = 16 * BLOCK  # numbers between two looks at the checksums: both sides stay in the second cache
 # No "nnan": the sums must show a nan. No "arcp": a share of numbers within 0.001 hangs on the exact quotient.
 _MATH = {"reassoc", "contract", "nsz"}
 Bytes = npt.NDArray[np.uint8]
@@ -211,16 +212,29 @@ def _part(raw: Bytes, count: int, first: int, last: int) -> Any:
 
 
 @njit(nogil=True, cache=True)
+def _check(raw: Any, count: int, first: int, last: int, crc_function: int, checksum: Any) -> None:
+    part = _part(raw, count, first, last)
+    checksum[0] = call_crc(crc_function, checksum[0], part.ctypes.data, part.size)
+
+
+@njit(nogil=True, cache=True)
 def add_real(
     candidate: Bytes, kind: int, table: Numbers,
     baseline: Bytes, other_kind: int, other_table: Numbers,
-    count: int, epsilon: float, scales: Numbers, row: Row,
+    count: int, epsilon: float, scales: Numbers, row: Row, crc_function: int, checksums: Any,
 ) -> None:  # fmt: skip
-    """Add `count` pairs of real numbers to a row; scales other than 1 are for squares that would leave float64."""
+    """Add `count` pairs of real numbers to a row; scales other than 1 are for squares that would leave float64.
+
+    With the address of a CRC-32, `checksums` of both sides go on with these bytes.
+    """
     words, numbers, others = np.empty(BLOCK, np.uint32), np.empty(BLOCK), np.empty(BLOCK)
     in_place, is_scaled = kind == FLOAT32 and other_kind == FLOAT32, scales.min() != 1 or scales.max() != 1
     for first in range(0, count, BLOCK):
         last = min(count, first + BLOCK)
+        if crc_function and first % _STRIDE == 0:
+            end = min(count, first + _STRIDE)
+            _check(candidate, count, first, end, crc_function, checksums[:1])
+            _check(baseline, count, first, end, crc_function, checksums[1:])
         left, right = _part(candidate, count, first, last), _part(baseline, count, first, last)
         is_same = kind == other_kind and not is_scaled and _same_bytes(left, right)
         if in_place:

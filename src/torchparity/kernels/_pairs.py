@@ -17,8 +17,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from isal import isal_zlib
 
 from torchparity.kernels import _pair_blocks as blocks
+from torchparity.kernels._crc import compiled_crc
 from torchparity.records import PairMetrics
 from torchparity.tensors import DTYPES, HostTensor, release_pages
 
@@ -46,8 +48,10 @@ _KINDS = {
 _WIDE = frozenset({"torch.float64", "torch.complex128"})
 _HALF = frozenset({"torch.float16", "torch.complex32"})
 _ONES = np.ones(3)
+_NO_CHECKSUMS = np.zeros(2, np.uint32)
 Row = npt.NDArray[np.float64]
 Scales = npt.NDArray[np.float64]
+Checksums = npt.NDArray[np.uint32]
 
 
 def compare_pair(candidate: HostTensor, baseline: HostTensor, *, parts: int | None = None) -> PairMetrics:
@@ -61,8 +65,25 @@ def compare_pair(candidate: HostTensor, baseline: HostTensor, *, parts: int | No
         raise ValueError(f"{left.count} elements cannot be compared with {right.count}")
     if parts is None:
         parts = _cores() if left.count >= _SHARED_FROM else 1
-    row, scales = _row(left, right, parts, _ONES), _ONES
-    if candidate.dtype in _WIDE or baseline.dtype in _WIDE:
+    return _compared(left, right, parts, _row(left, right, parts, _ONES))
+
+
+def compare_checked(candidate: HostTensor, baseline: HostTensor) -> tuple[PairMetrics, tuple[int, int]]:
+    """Return the metrics of two tensors and the CRC-32 of each one's bytes, read together in one thread."""
+    left, right = _Side(candidate), _Side(baseline)
+    is_plain = left.is_plain and right.is_plain and left.count == right.count
+    if not is_plain or not compiled_crc():
+        metrics = compare_pair(candidate, baseline, parts=1)
+        return metrics, (isal_zlib.crc32(candidate.raw()), isal_zlib.crc32(baseline.raw()))
+    checksums = np.zeros(2, np.uint32)
+    row = _part(left, right, 0, left.count, _ONES, compiled_crc(), checksums)
+    return _compared(left, right, 1, row), (int(checksums[0]), int(checksums[1]))
+
+
+def _compared(left: _Side, right: _Side, parts: int, row: Row) -> PairMetrics:
+    """Return the metrics from a first pass; a second one, with scales, is made where squares left float64."""
+    scales = _ONES
+    if left.dtype in _WIDE or right.dtype in _WIDE:
         sums = (row[blocks.SQUARES], row[blocks.BASELINE_SQUARES], row[blocks.DISTANCE])
         scales = np.array([_scale(total) for total in sums])
         if row[blocks.MAX_ABS] == 0:
@@ -80,6 +101,7 @@ class _Side:
         self.kind = _KINDS.get(tensor.dtype, blocks.BYTE)
         self.table = _meanings(tensor.dtype)
         self.is_complex = tensor.dtype.startswith("torch.complex")
+        self.is_plain = not self.is_complex and self.array.flags.c_contiguous
         self._per_element = 2 if self.kind == blocks.HALF_BYTE else 1
         self.count = tensor.array.size * self._per_element
         # `flat` copies a window at a time, where reshape would copy a strided tensor whole.
@@ -111,7 +133,9 @@ def _row(left: _Side, right: _Side, parts: int, scales: Scales) -> Row:
     return row
 
 
-def _part(left: _Side, right: _Side, first: int, last: int, scales: Scales) -> Row:
+def _part(
+    left: _Side, right: _Side, first: int, last: int, scales: Scales, crc: int = 0, checksums: Checksums = _NO_CHECKSUMS
+) -> Row:
     row = np.zeros(blocks.ROW)
     for start, stop in _windows(first, last):
         mine, theirs = left.window(start, stop), right.window(start, stop)
@@ -124,7 +148,8 @@ def _part(left: _Side, right: _Side, first: int, last: int, scales: Scales) -> R
             )  # fmt: skip
         else:
             blocks.add_real(
-                mine, left.kind, left.table, theirs, right.kind, right.table, count, epsilon, scales, row
+                mine, left.kind, left.table, theirs, right.kind, right.table,
+                count, epsilon, scales, row, crc, checksums,
             )  # fmt: skip
         for window in (mine, theirs):
             if window.nbytes >= _RELEASED_FROM:

@@ -33,7 +33,7 @@ class MalformedError(ValueError):
 
 def record_from_json(name: str, entry: Any, *, debug: bool = False) -> Record:
     """Return the record of one entry of `data`; raise `MalformedError` for what cannot be one."""
-    direction = "debug" if debug else _direction(name, entry)
+    direction = "debug" if debug else direction_of(name, entry)
     if direction == "debug":
         return Record(name=name, direction=direction, value=nest_from_json(entry))
     if not isinstance(entry, dict):
@@ -53,11 +53,11 @@ def record_from_json(name: str, entry: Any, *, debug: bool = False) -> Record:
         is_recompute=entry.get("is_recompute") is True,
         in_backward=entry.get("in_backward") is True,
         error=str(entry["error"]) if entry.get("error") is not None else None,
-        seconds=_seconds(entry.get("seconds")),
+        seconds=seconds_of(entry.get("seconds")),
     )
 
 
-def _direction(name: str, entry: Any) -> Direction:
+def direction_of(name: str, entry: Any) -> Direction:
     if not name.startswith("Module."):  # most names; parsing them all would take longer than all the rest
         if name.endswith(".forward"):
             return "forward"
@@ -81,14 +81,14 @@ def nest_from_json(value: Any, depth: int = 0) -> Nest:
         kind = value.get("type")
         # In a user's mapping every value is a leaf, so a text under "type" marks a leaf.
         if isinstance(kind, str):
-            return _leaf_from_json(kind, value)
+            return leaf_from_json(kind, value)
         if depth > _DEEPEST:
             raise MalformedError(f"an argument is nested more than {_DEEPEST} deep")
         return {key: nest_from_json(entry, depth + 1) for key, entry in value.items()}
     return ValueLeaf(type(value).__name__, value)
 
 
-def _leaf_from_json(kind: str, entry: dict[str, Any]) -> Leaf:
+def leaf_from_json(kind: str, entry: dict[str, Any]) -> Leaf:
     if kind in _TENSOR_TYPES:
         return _tensor_from_json(kind, entry)
     if "group_ranks" in entry:
@@ -109,12 +109,7 @@ def _leaf_from_json(kind: str, entry: dict[str, Any]) -> Leaf:
 
 def _tensor_from_json(kind: str, entry: dict[str, Any]) -> TensorLeaf:
     shape: Any = entry.get("shape")
-    if (
-        not _is_ints(shape)
-        or len(shape) > _MOST_DIMENSIONS
-        or min(shape, default=0) < 0
-        or prod(shape) > _MOST_ELEMENTS
-    ):
+    if not is_shape(shape):
         raise MalformedError(f"a tensor has the shape {str(shape)[:60]}")
     data_name, stored_in, checksum = entry.get("data_name"), entry.get("stored_in"), entry.get("md5")
     requires_grad = entry.get("requires_grad")
@@ -134,23 +129,23 @@ def _tensor_from_json(kind: str, entry: dict[str, Any]) -> TensorLeaf:
 def _statistics_from_json(entry: dict[str, Any]) -> Statistics | None:
     if "Max" not in entry and "Min" not in entry and "Mean" not in entry and "Norm" not in entry:
         return None
-    largest, smallest = _statistic(entry.get("Max")), _statistic(entry.get("Min"))
-    mean, norm = _statistic(entry.get("Mean")), _statistic(entry.get("Norm"))
+    largest, smallest = statistic_of(entry.get("Max")), statistic_of(entry.get("Min"))
+    mean, norm = statistic_of(entry.get("Mean")), statistic_of(entry.get("Norm"))
     if "zero" not in entry:
         return Statistics(max=largest, min=smallest, mean=mean, norm=norm)
     if "finite" not in entry and "nan" not in entry and "inf" not in entry and "neg_inf" not in entry:
-        return _finite_statistics(largest, smallest, mean, norm, entry["zero"])
+        return finite_statistics(largest, smallest, mean, norm, entry["zero"])
     counts: dict[str, Any] = {field: entry.get(key, 0) for key, field in COUNTS}
     if not _is_ints(list(counts.values())):
         raise MalformedError("a tensor's counts are not whole numbers")
     finite = entry.get("finite", entry)
     if not isinstance(finite, dict):
         raise MalformedError("a tensor's finite statistics are not an object")
-    finites = {f"finite_{field}": _statistic(finite.get(key)) for key, field in STATISTICS}
+    finites = {f"finite_{field}": statistic_of(finite.get(key)) for key, field in STATISTICS}
     return Statistics(max=largest, min=smallest, mean=mean, norm=norm, **finites, **counts)
 
 
-def _finite_statistics(largest: Any, smallest: Any, mean: Any, norm: Any, zeros: Any) -> Statistics:
+def finite_statistics(largest: Any, smallest: Any, mean: Any, norm: Any, zeros: Any) -> Statistics:
     """Return the statistics of nearly every tensor: nothing in it is nan or infinite."""
     if type(zeros) is not int:
         raise MalformedError("a tensor's counts are not whole numbers")
@@ -170,7 +165,7 @@ def _finite_statistics(largest: Any, smallest: Any, mean: Any, norm: Any, zeros:
     )
 
 
-def _statistic(value: Any) -> Any:
+def statistic_of(value: Any) -> Any:
     if type(value) is float:
         return value
     number = number_from_json(value)
@@ -189,7 +184,7 @@ def _location(value: Any) -> Location:
     raise MalformedError("a tensor's stored_in does not say file, key and crc32")
 
 
-def _seconds(value: Any) -> float | None:
+def seconds_of(value: Any) -> float | None:
     if isinstance(value, float) or (isinstance(value, int) and abs(value) < 1 << 53):
         return float(value)
     return None
@@ -204,6 +199,15 @@ def _is_flat(value: Any) -> bool:
 
 def _is_ints(value: Any) -> bool:
     return isinstance(value, list) and set(map(type, value)) <= {int}
+
+
+def is_shape(value: Any) -> bool:
+    return (
+        _is_ints(value)
+        and len(value) <= _MOST_DIMENSIONS
+        and min(value, default=0) >= 0
+        and prod(value) <= _MOST_ELEMENTS
+    )
 
 
 def _list(value: Any) -> list[Nest]:

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import errno
-import mmap
 import os
 import stat
 from pathlib import Path
-
-import numpy as np
-import numpy.typing as npt
 
 from torchparity.errors import DamagedFileError, RunNotFoundError, UnsafeFileError
 
 _FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
-def open_plain(path: Path) -> int:
+def open_plain(path: Path | str) -> int:
     """Return a descriptor of a plain file; refuse links, pipes and devices by name."""
+    return open_sized(path)[0]
+
+
+def open_sized(path: Path | str) -> tuple[int, int]:
+    """Return a descriptor of a plain file and its size."""
     try:
         # O_NONBLOCK: opening a pipe that nobody writes to would wait forever.
         descriptor = os.open(path, _FLAGS)
@@ -29,10 +30,11 @@ def open_plain(path: Path) -> int:
         raise DamagedFileError(path, f"it cannot be opened ({error.strerror})") from None
     except ValueError as error:
         raise UnsafeFileError(repr(str(path)), f"no file can have this name ({error})") from None
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
         os.close(descriptor)
         raise UnsafeFileError(path, "it is not a plain file")
-    return descriptor
+    return descriptor, status.st_size
 
 
 def read_file(path: Path) -> bytes:
@@ -44,26 +46,15 @@ def read_file(path: Path) -> bytes:
             raise DamagedFileError(path, f"it cannot be read ({error.strerror})") from None
 
 
-def map_file(path: Path) -> npt.NDArray[np.uint8]:
-    """Return the file's bytes as a read-only array that is paged in when touched."""
-    descriptor = open_plain(path)
-    try:
-        size = os.fstat(descriptor).st_size
-        if size == 0:
-            raise DamagedFileError(path, "it is empty")
-        try:
-            # The array holds the mapping; both go when the last view of the array goes.
-            return np.frombuffer(mmap.mmap(descriptor, size, access=mmap.ACCESS_READ), dtype=np.uint8)
-        except OSError as error:
-            raise DamagedFileError(path, f"it cannot be mapped ({error.strerror})") from None
-    finally:
-        os.close(descriptor)
-
-
 def inside(folder: Path, name: str, named_by: str) -> Path:
     """Return the path of `name` in `folder`; refuse anything that is not a plain file name."""
+    return folder / plain_name(folder, name, named_by)
+
+
+def plain_name(folder: Path, name: str, named_by: str) -> str:
+    """Return a name that is one of a file in `folder` and nothing else."""
     if not name or name in (".", "..") or "/" in name or "\\" in name or "\0" in name:
         raise UnsafeFileError(
             folder, f"{named_by} names the file {name!r}, which is not a plain name inside this folder"
         )
-    return folder / name
+    return name

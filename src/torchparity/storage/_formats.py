@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from torchparity.records import Location, TensorLeaf
-from torchparity.tensors import HostTensor
+
+if TYPE_CHECKING:
+    from torchparity.storage._stored import StoredTensor
+    from torchparity.tensors import HostTensor
 
 
 class TensorSource(Protocol):
@@ -18,6 +21,9 @@ class TensorSource(Protocol):
         With `verify` the stored checksum is compared first. Raises `DamagedFileError`
         for bytes that are not this leaf's, `UnsafeFileError` for what must not be read.
         """
+
+    def stored(self, leaf: TensorLeaf) -> StoredTensor:
+        """Return what `read` does without reading any values, for a caller that checks them while it reads them."""
 
     def look(self, leaf: TensorLeaf) -> None:
         """Raise as `read` does where the tensor is plainly missing; reads no values."""

@@ -12,11 +12,12 @@ import msgspec
 from torchparity.errors import DamagedFileError
 from torchparity.naming import counted
 from torchparity.records import Record, RunInfo, StackGroup, TensorLeaf
-from torchparity.storage._codec import MalformedError, record_from_json
+from torchparity.storage._codec import MalformedError
 from torchparity.storage._files import read_file
 from torchparity.storage._json import decode, read_document, salvage_data
 from torchparity.storage._layout import JOURNAL, is_finished
 from torchparity.storage._ptdbg import read_pkl
+from torchparity.storage._quick_decoder import QuickDecoder, quick_entries
 
 
 @dataclass
@@ -69,6 +70,8 @@ def _without_data(_: str, leaf: TensorLeaf) -> TensorLeaf:
 
 def _document(path: Path, problems: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
     content = read_file(path)
+    if (quick := quick_entries(content)) is not None:
+        return quick
     try:
         document = decode(content, path)
     except DamagedFileError as error:
@@ -105,10 +108,11 @@ def _from_journal(folder: Path) -> PartContent:
 
 def _records(entries: dict[str, Any], path: Path, problems: list[str], *, debug: bool) -> dict[str, Record]:
     records: dict[str, Record] = {}
+    decoder = QuickDecoder(path)
     for name, entry in entries.items():
         try:
-            records[name] = record_from_json(name, entry, debug=debug)
-        except MalformedError as error:
+            records[name] = decoder.record(name, entry, debug=debug)
+        except (MalformedError, DamagedFileError) as error:
             problems.append(f"{path}: record {name[:120]!r} cannot be used: {error}.")
     return records
 

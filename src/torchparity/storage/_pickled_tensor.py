@@ -62,7 +62,7 @@ class _Refused(Exception):
     """Something a tensor's pickle does not contain."""
 
 
-def read_pickle(content: bytes, path: Path) -> PickledTensor:
+def read_pickle(content: bytes, path: Path | str) -> PickledTensor:
     """Return the one tensor a pickle describes; raise for anything that is not exactly that."""
     if len(content) > _LONGEST_PICKLE:
         raise UnsafeFileError(path, f"its pickle has {len(content)} bytes, far more than one tensor needs")

@@ -6,7 +6,9 @@ import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, cached_property
+from os.path import splitext
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from torchparity import plugins
 from torchparity.errors import (
@@ -21,7 +23,10 @@ from torchparity.records import Record, RunInfo, StackGroup, TensorLeaf
 from torchparity.storage._formats import TensorFormat, TensorSource
 from torchparity.storage._layout import TENSOR_FOLDER, PartPath, find_parts, has_records, is_finished, ptdbg_files
 from torchparity.storage._part_files import PartContent, read_construct, read_part, read_stacks
-from torchparity.tensors import HostTensor
+
+if TYPE_CHECKING:
+    from torchparity.storage._stored import StoredTensor
+    from torchparity.tensors import HostTensor
 
 _BATCH = 16  # tensors that a thread verifies before it hands them over
 
@@ -130,6 +135,10 @@ class RunPart:
         """Return the values of a recorded tensor, mapped; `verify` checks them against their checksum."""
         return self._source(leaf).read(leaf, verify=verify)
 
+    def stored(self, leaf: TensorLeaf) -> StoredTensor:
+        """Return a recorded tensor, mapped but not checked, with the checksum its bytes should have."""
+        return self._source(leaf).stored(leaf)
+
     def tensors(self) -> Iterator[tuple[str, TensorLeaf]]:
         """Yield every tensor that has data on disk, with its item's full name."""
         for record in self.records.values():
@@ -205,7 +214,7 @@ class RunPart:
     def _source(self, leaf: TensorLeaf) -> TensorSource:
         if leaf.data_name is None:
             raise NotRecordedError("values of", f"a {leaf.dtype} tensor", [], f"{self.folder} (task {self.info.task})")
-        suffix = ".safetensors" if leaf.stored_in else Path(leaf.data_name).suffix
+        suffix = ".safetensors" if leaf.stored_in else splitext(leaf.data_name)[1]
         kind = _formats_by_suffix().get(suffix, "pt")
         if kind not in self._sources:
             tensor_format: TensorFormat = plugins.load("storage", kind)

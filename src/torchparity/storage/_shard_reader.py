@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from torchparity.errors import DamagedFileError
-from torchparity.storage._files import map_file
+from torchparity.storage._mapped import map_file
 from torchparity.tensors import DTYPES
 
 # Code in the header -> torch's name. What the format lacks is stored as U8.

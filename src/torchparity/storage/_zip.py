@@ -1,4 +1,4 @@
-"""The directory of a zip file, read from mapped bytes: which entries there are and where.
+"""The directory of a zip file, read from its ends: which entries there are and where.
 
 Only what torch.save writes is accepted: entries stored as they are. A compressed entry
 is refused, so there is nothing to inflate and no bomb to go off.
@@ -6,66 +6,111 @@ is refused, so there is nothing to inflate and no bomb to go off.
 
 from __future__ import annotations
 
+import os
 import struct
-from dataclasses import dataclass
 from pathlib import Path
-
-import numpy as np
-import numpy.typing as npt
+from typing import NamedTuple
 
 from torchparity.errors import DamagedFileError, UnsafeFileError
 
 _END = struct.Struct("<4s4H2LH")
 _END64_LOCATOR = struct.Struct("<4sLQL")
 _END64 = struct.Struct("<4sQ2H2L4Q")
-_ENTRY = struct.Struct("<4s6H3L5H2L")
+_ENTRY = struct.Struct("<4s6xH4x3L3H8xL")  # signature, method, CRC-32, both sizes, three lengths, place
 _LOCAL = struct.Struct("<4s5H3L2H")
 _LONGEST_COMMENT = 1 << 16
 _MOST_ENTRIES = 1 << 16
-Bytes = npt.NDArray[np.uint8]
+_FRONT, _BACK = 4096, 4096  # a .pt file has all but its values there
 
 
-@dataclass(frozen=True)
-class ZipEntry:
-    """One stored file: its bytes and the CRC-32 the directory gives for them."""
+class ZipEntry(NamedTuple):
+    """One stored file: where its local header is, how many bytes follow that, and the CRC-32 the directory gives."""
 
-    data: Bytes
+    offset: int
+    size: int
     crc32: int
 
 
-def entries(content: Bytes, path: Path) -> dict[str, ZipEntry]:
+class Ends:
+    """An open file of which the first and the last bytes are at hand; what lies between is read when asked for."""
+
+    def __init__(self, descriptor: int, size: int, path: Path | str) -> None:
+        self.descriptor, self.size, self.path = descriptor, size, path
+        if size == 0:
+            raise DamagedFileError(path, "it is empty")
+        self._front = self._read(0, _FRONT)
+        self._back_at = max(0, self.size - _BACK)
+        self._back = self._front if self._back_at == 0 else self._read(self._back_at, _BACK)
+
+    def bytes_at(self, first: int, size: int) -> bytes:
+        """Return some bytes; fewer where the file ends."""
+        if first + size <= len(self._front):
+            return self._front[first : first + size]
+        if first >= self._back_at:
+            return self._back[first - self._back_at : first - self._back_at + size]
+        return self._read(first, size)
+
+    def _read(self, first: int, size: int) -> bytes:
+        try:
+            return os.pread(self.descriptor, size, first)
+        except OSError as error:
+            raise DamagedFileError(self.path, f"it cannot be read ({error.strerror})") from None
+
+
+def entries(file: Ends) -> dict[bytes, ZipEntry]:
     """Return the stored files of a zip archive by their names."""
-    count, position, size = _directory(content, path)
-    if count > _MOST_ENTRIES or position + size > content.size:
+    path = file.path
+    count, position, size = _directory(file)
+    if count > _MOST_ENTRIES or position + size > file.size:
         raise DamagedFileError(path, "its zip directory points outside the file")
-    directory = content[position : position + size].tobytes()
-    found: dict[str, ZipEntry] = {}
+    directory = file.bytes_at(position, size)
+    found: dict[bytes, ZipEntry] = {}
     at = 0
     for _ in range(count):
-        if at + _ENTRY.size > size:
+        if at + _ENTRY.size > len(directory):
             raise DamagedFileError(path, "its zip directory breaks off")
-        head = _ENTRY.unpack_from(directory, at)
-        signature, method, crc, packed, plain, offset = head[0], head[4], head[7], head[8], head[9], head[16]
-        name_size, extra_size, comment_size = head[10:13]
+        signature, method, crc, packed, plain, name_size, extra_size, comment_size, offset = _ENTRY.unpack_from(
+            directory, at
+        )
+        name_end = at + _ENTRY.size + name_size
+        extra_end = name_end + extra_size
         if signature != b"PK\x01\x02":
             raise DamagedFileError(path, "its zip directory is not one")
-        name = directory[at + _ENTRY.size : at + _ENTRY.size + name_size].decode("utf-8", errors="replace")
-        extra = directory[at + _ENTRY.size + name_size : at + _ENTRY.size + name_size + extra_size]
-        plain, packed, offset = _wide(extra, plain, packed, offset)
+        name = directory[at + _ENTRY.size : name_end]
+        if extra_end > name_end:
+            plain, packed, offset = _wide(directory[name_end:extra_end], plain, packed, offset)
         if method != 0 or packed != plain:
-            raise UnsafeFileError(path, f"its entry {name!r} is compressed, which torch.save never does")
+            raise UnsafeFileError(path, f"its entry {_text(name)} is compressed, which torch.save never does")
         if name in found:
-            raise UnsafeFileError(path, f"its entry {name!r} is there twice, and readers disagree which one counts")
-        found[name] = ZipEntry(_stored(content, offset, plain, path, name), crc)
-        at += _ENTRY.size + name_size + extra_size + comment_size
+            raise UnsafeFileError(path, f"its entry {_text(name)} is there twice; readers disagree which one counts")
+        found[name] = ZipEntry(offset, plain, crc)
+        at = extra_end + comment_size
     return found
 
 
-def _directory(content: Bytes, path: Path) -> tuple[int, int, int]:
+def start_of(file: Ends, entry: ZipEntry, name: bytes) -> int:
+    """Return where the bytes of an entry begin, after checking that the file has them."""
+    local = file.bytes_at(entry.offset, _LOCAL.size)
+    if len(local) == _LOCAL.size:
+        head = _LOCAL.unpack(local)
+        start: int = entry.offset + _LOCAL.size + head[9] + head[10]
+        if head[0] == b"PK\x03\x04" and start + entry.size <= file.size:
+            return start
+    raise DamagedFileError(file.path, f"its entry {_text(name)} lies outside the file")
+
+
+def _text(name: bytes) -> str:
+    return repr(name.decode("utf-8", errors="replace"))
+
+
+def _directory(file: Ends) -> tuple[int, int, int]:
     """Return the number of entries, and where and how large the directory is."""
-    tail_start = max(0, content.size - _LONGEST_COMMENT - _END.size)
-    tail = content[tail_start:].tobytes()
-    at = tail.rfind(b"PK\x05\x06")
+    path = file.path
+    for reach in (_BACK, _LONGEST_COMMENT + _END.size):  # a comment may follow the end, and never does
+        tail = file.bytes_at(max(0, file.size - reach), reach)
+        at = tail.rfind(b"PK\x05\x06")
+        if at >= _END64_LOCATOR.size:
+            break
     if at < 0 or at + _END.size > len(tail):
         raise DamagedFileError(path, "it is not a zip file, which .pt files are since torch 1.6; it may be cut off")
     end = _END.unpack_from(tail, at)
@@ -73,9 +118,9 @@ def _directory(content: Bytes, path: Path) -> tuple[int, int, int]:
     locator_at = at - _END64_LOCATOR.size
     if locator_at >= 0 and tail[locator_at : locator_at + 4] == b"PK\x06\x07":
         wide_at = _END64_LOCATOR.unpack_from(tail, locator_at)[2]
-        if wide_at + _END64.size > content.size:
+        if wide_at + _END64.size > file.size:
             raise DamagedFileError(path, "its zip directory points outside the file")
-        wide = _END64.unpack_from(content[wide_at : wide_at + _END64.size].tobytes())
+        wide = _END64.unpack(file.bytes_at(wide_at, _END64.size))
         if wide[0] != b"PK\x06\x06":
             raise DamagedFileError(path, "its zip directory is not one")
         count, size, position = wide[7], wide[8], wide[9]
@@ -95,13 +140,3 @@ def _wide(extra: bytes, plain: int, packed: int, offset: int) -> tuple[int, int,
             offset = next(values, offset) if offset == full else offset
         at += 4 + size
     return plain, packed, offset
-
-
-def _stored(content: Bytes, offset: int, size: int, path: Path, name: str) -> Bytes:
-    if offset + _LOCAL.size > content.size:
-        raise DamagedFileError(path, f"its entry {name!r} lies outside the file")
-    local = _LOCAL.unpack_from(content[offset : offset + _LOCAL.size].tobytes())
-    start = offset + _LOCAL.size + local[9] + local[10]
-    if local[0] != b"PK\x03\x04" or start + size > content.size:
-        raise DamagedFileError(path, f"its entry {name!r} lies outside the file")
-    return content[start : start + size]

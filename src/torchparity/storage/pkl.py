@@ -12,8 +12,10 @@ import numpy.typing as npt
 
 from torchparity.errors import ConfigError, DamagedFileError, InternalError
 from torchparity.records import TensorLeaf
-from torchparity.storage._files import inside, map_file, open_plain
+from torchparity.storage._files import inside, open_plain
 from torchparity.storage._formats import TensorSink, TensorSource
+from torchparity.storage._mapped import map_file
+from torchparity.storage._stored import MappedTensor, StoredTensor
 from torchparity.tensors import DTYPES, HostTensor
 
 _MAGIC = b"\x93NUMPY"
@@ -58,6 +60,10 @@ class NpySource:
         if array.dtype != wanted and not (leaf.dtype == "torch.bfloat16" and array.dtype == np.float32):
             raise DamagedFileError(path, f"it holds {array.dtype}, recorded was {leaf.dtype}")
         return HostTensor(leaf.dtype, array.astype(wanted, copy=False))
+
+    def stored(self, leaf: TensorLeaf) -> StoredTensor:
+        tensor = self.read(leaf, verify=False)
+        return StoredTensor(None, None, self._folder, "", lambda: MappedTensor(tensor, tensor.raw()))
 
     def look(self, leaf: TensorLeaf) -> None:
         os.close(open_plain(inside(self._folder, leaf.data_name or "", "the .pkl file")))

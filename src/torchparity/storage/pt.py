@@ -7,7 +7,7 @@ import math
 import os
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,38 +16,80 @@ from isal import isal_zlib
 from torchparity.errors import DamagedFileError, RunWriteError
 from torchparity.records import Location, TensorLeaf
 from torchparity.storage import _zip
-from torchparity.storage._files import inside, map_file, open_plain
+from torchparity.storage._files import open_plain, open_sized, plain_name
 from torchparity.storage._formats import TensorSink, TensorSource
+from torchparity.storage._mapped import map_file
 from torchparity.storage._pickled_tensor import PickledTensor, read_pickle
+from torchparity.storage._stored import MappedTensor, StoredTensor
 from torchparity.tensors import DTYPES, HostTensor
 
 _LONGEST_FILE_NAME = 255
 _LARGEST_EXPANSION = 256 << 20
+_CHANGED = "its bytes have changed since they were written (the CRC-32 differs)"
+
+
+class _Described(NamedTuple):
+    """What a .pt file says of its one tensor: how it is laid out, and where its storage lies."""
+
+    tensor: PickledTensor
+    start: int
+    storage: _zip.ZipEntry
+    has_checksums: bool
 
 
 def read_pt(path: Path, *, verify: bool = True) -> HostTensor:
     """Return the tensor in a .pt file, mapped; with `verify` the archive's own CRC-32 is checked."""
-    files = _zip.entries(map_file(path), path)
-    pickles = [name for name in files if name.endswith("/data.pkl") and name.count("/") == 1]
+    stored = _stored(path, _described(path, verify=verify))
+    return stored.verified() if verify else stored.map().tensor
+
+
+def _stored(path: Path | str, found: _Described) -> StoredTensor:
+    tensor, start, (_, size, crc32), has_checksums = found
+
+    def mapped() -> MappedTensor:
+        data = map_file(path)[start : start + size]
+        return MappedTensor(HostTensor(tensor.dtype, _view(tensor, data, path)), data)
+
+    if not has_checksums:
+        return StoredTensor(None, None, path, _CHANGED, mapped)
+    return StoredTensor((tensor, size, crc32), crc32, path, _CHANGED, mapped)
+
+
+def _described(path: Path | str, *, verify: bool) -> _Described:
+    """Read everything but the values; with `verify` the description's CRC-32 is checked."""
+    descriptor, size = open_sized(path)
+    try:
+        return _described_by(_zip.Ends(descriptor, size, path), verify=verify)
+    finally:
+        os.close(descriptor)
+
+
+def _described_by(file: _zip.Ends, *, verify: bool) -> _Described:
+    files, path = _zip.entries(file), file.path
+    pickles = [name for name in files if name.endswith(b"/data.pkl") and name.count(b"/") == 1]
     if len(pickles) != 1:
         raise DamagedFileError(path, "it is a zip file, but not one that torch.save writes")
-    root = pickles[0].removesuffix("data.pkl")
-    order = files.get(f"{root}byteorder")
-    if order is not None and order.data.tobytes() != b"little":
+    root = pickles[0].removesuffix(b"data.pkl")
+    order = root + b"byteorder"
+    if order in files and _content(file, files, order) != b"little":
         raise DamagedFileError(path, "it was written on a big-endian machine, which cannot be read here")
-    pickled = files[pickles[0]]
-    if verify and isal_zlib.crc32(pickled.data) != pickled.crc32:
+    pickled = _content(file, files, pickles[0])
+    # torch.serialization.set_crc32_options(False) leaves 0 in place of every checksum.
+    has_checksums = any(entry.crc32 for entry in files.values())
+    if verify and has_checksums and isal_zlib.crc32(pickled) != files[pickles[0]].crc32:
         raise DamagedFileError(path, "its description has changed since it was written (the CRC-32 differs)")
-    tensor = read_pickle(pickled.data.tobytes(), path)
-    storage = files.get(f"{root}data/{tensor.storage}")
-    if storage is None:
+    tensor = read_pickle(pickled, path)
+    name = b"%sdata/%s" % (root, tensor.storage.encode(errors="replace"))
+    if name not in files:
         raise DamagedFileError(path, f"it lacks the data of its storage {tensor.storage!r}")
-    if verify and isal_zlib.crc32(storage.data) != storage.crc32:
-        raise DamagedFileError(path, "its bytes have changed since they were written (the CRC-32 differs)")
-    return HostTensor(tensor.dtype, _view(tensor, storage.data, path))
+    return _Described(tensor, _zip.start_of(file, files[name], name), files[name], has_checksums)
 
 
-def _view(tensor: PickledTensor, storage: npt.NDArray[np.uint8], path: Path) -> npt.NDArray[Any]:
+def _content(file: _zip.Ends, files: dict[bytes, _zip.ZipEntry], name: bytes) -> bytes:
+    return file.bytes_at(_zip.start_of(file, files[name], name), files[name].size)
+
+
+def _view(tensor: PickledTensor, storage: npt.NDArray[np.uint8], path: Path | str) -> npt.NDArray[Any]:
     """Return the elements a tensor shows of its storage."""
     kind = DTYPES[tensor.dtype]
     count = math.prod(tensor.shape)
@@ -71,7 +113,7 @@ def _view(tensor: PickledTensor, storage: npt.NDArray[np.uint8], path: Path) -> 
     return _with_flags(tensor, array, path)
 
 
-def _with_flags(tensor: PickledTensor, array: npt.NDArray[Any], path: Path) -> npt.NDArray[Any]:
+def _with_flags(tensor: PickledTensor, array: npt.NDArray[Any], path: Path | str) -> npt.NDArray[Any]:
     """Resolve what torch keeps as a mark on a view: conjugate and negative."""
     is_pair, kind = tensor.dtype == "torch.complex32", array.dtype.kind
     if tensor.conjugate and not (is_pair or kind == "c"):
@@ -95,16 +137,24 @@ class PtSource:
         self._folder = folder
 
     def read(self, leaf: TensorLeaf, *, verify: bool) -> HostTensor:
-        path = inside(self._folder, leaf.data_name or "", "dump.json")
-        tensor = read_pt(path, verify=verify)
+        stored = self.stored(leaf, verify=verify)
+        return stored.verified() if verify else stored.map().tensor
+
+    def stored(self, leaf: TensorLeaf, *, verify: bool = True) -> StoredTensor:
+        path = self._path(leaf)
+        found = _described(path, verify=verify)
+        tensor = found.tensor
         if tensor.dtype != leaf.dtype or tensor.shape != leaf.shape:
-            raise DamagedFileError(
-                path, f"it holds {tensor.dtype} {list(tensor.shape)}, recorded was {leaf.dtype} {list(leaf.shape)}"
-            )
-        return tensor
+            held, wanted = f"{tensor.dtype} {list(tensor.shape)}", f"{leaf.dtype} {list(leaf.shape)}"
+            raise DamagedFileError(path, f"it holds {held}, recorded was {wanted}")
+        return _stored(path, found)
 
     def look(self, leaf: TensorLeaf) -> None:
-        os.close(open_plain(inside(self._folder, leaf.data_name or "", "dump.json")))
+        os.close(open_plain(self._path(leaf)))
+
+    def _path(self, leaf: TensorLeaf) -> str:
+        # Text, for a run has thousands of files and a Path takes longer to make than a file to open.
+        return f"{self._folder}{os.sep}{plain_name(self._folder, leaf.data_name or '', 'dump.json')}"
 
 
 class PtSink:

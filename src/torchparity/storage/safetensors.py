@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
-from isal import isal_zlib
-
 from torchparity.errors import DamagedFileError
 from torchparity.records import Location, TensorLeaf
 from torchparity.storage._files import inside
 from torchparity.storage._formats import TensorSink, TensorSource
 from torchparity.storage._shard_reader import CODES, NATIVE, Shard, bytes_needed
 from torchparity.storage._shard_writer import ShardSink
-from torchparity.tensors import DTYPES, HostTensor, release_pages
-
-_WINDOW = 64 << 20
+from torchparity.storage._stored import MappedTensor, StoredTensor
+from torchparity.tensors import DTYPES, HostTensor
 
 
 class ShardSource:
@@ -28,6 +23,13 @@ class ShardSource:
         self._verified: set[Location] = set()  # many items share one stored tensor
 
     def read(self, leaf: TensorLeaf, *, verify: bool) -> HostTensor:
+        stored = self.stored(leaf)
+        if verify and leaf.stored_in is not None and leaf.stored_in not in self._verified:
+            stored.verified()
+            self._verified.add(leaf.stored_in)
+        return stored.map().tensor
+
+    def stored(self, leaf: TensorLeaf) -> StoredTensor:
         where = leaf.stored_in
         if where is None:
             raise DamagedFileError(self._folder, f"tensor {leaf.data_name!r} is not in a shard")
@@ -36,16 +38,13 @@ class ShardSource:
             shard = self._shards[where.file] = Shard(inside(self._folder, where.file, "dump.json"))
         raw, entry = shard.bytes_of(where.key)
         self._refuse_mismatch(leaf, raw.size, CODES[entry.dtype], shard.path, where.key)
-        if verify and where not in self._verified:
-            if f"{_crc32(raw):08x}" != where.crc32:
-                raise DamagedFileError(
-                    shard.path, f"the bytes of tensor {where.key!r} have changed since they were written"
-                )
-            self._verified.add(where)
         try:
-            return HostTensor(leaf.dtype, raw.view(DTYPES[leaf.dtype]).reshape(leaf.shape))
+            tensor = HostTensor(leaf.dtype, raw.view(DTYPES[leaf.dtype]).reshape(leaf.shape))
         except (ValueError, OverflowError):  # an empty tensor with a size that no address has
             raise DamagedFileError(shard.path, f"no tensor has the shape {list(leaf.shape)} of {where.key!r}") from None
+        changed = f"the bytes of tensor {where.key!r} have changed since they were written"
+        content = where, leaf.dtype, leaf.shape
+        return StoredTensor(content, _number(where.crc32), shard.path, changed, lambda: MappedTensor(tensor, raw))
 
     @staticmethod
     def _refuse_mismatch(leaf: TensorLeaf, size: int, stored: str, path: Path, key: str) -> None:
@@ -61,16 +60,12 @@ class ShardSource:
         self.read(leaf, verify=False)  # maps, touches no values
 
 
-def _crc32(raw: npt.NDArray[np.uint8]) -> int:
-    """Return the checksum of mapped bytes; memory does not grow with them."""
-    if raw.size <= _WINDOW:
-        return isal_zlib.crc32(raw)
-    checksum = 0
-    for first in range(0, raw.size, _WINDOW):
-        window = raw[first : first + _WINDOW]
-        checksum = isal_zlib.crc32(window, checksum)
-        release_pages(window)
-    return checksum
+def _number(crc32: str) -> int:
+    """Return a recorded checksum; what is none is a number that no bytes have."""
+    try:
+        return int(crc32, 16)
+    except ValueError:
+        return -1
 
 
 class SafetensorsFormat:
