@@ -27,7 +27,7 @@ class PairReader:
     """Compares tensors of two parts; what many rows show, as one stored tensor or as equal ones, is read once.
 
     Two tensors of one run are taken to be equal where size, layout and CRC-32 are; a result is used again only where
-    that holds on both sides. See docs/decisions/0011.
+    that holds on both sides. See docs/decisions/0013.
     """
 
     def __init__(self, candidate: RunPart, baseline: RunPart) -> None:
