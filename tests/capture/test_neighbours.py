@@ -10,6 +10,7 @@ import pickle
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -143,6 +144,23 @@ def test_models_in_two_threads_keep_their_own_parents(tmp_path):
     for name, parent in part.construct.items():
         if ".Linear." in name:
             assert parent.split(".")[1] == name.split(".")[1]
+
+
+def test_apis_of_a_model_that_runs_in_another_thread_are_recorded(tmp_path):
+    model = nn.Sequential(nn.Linear(3, 3), nn.ReLU())
+    x = torch.ones(2, 3, requires_grad=True)
+    with ThreadPoolExecutor(1) as pool, capture(tmp_path, level="mix", model=model):
+        here = model(x)
+        there = pool.submit(model, x).result()
+        depth_after = pool.submit(torch._C._len_torch_function_stack).result()
+        there.sum().backward()
+
+    part = open_run(tmp_path).part()
+    assert torch.equal(here, there)
+    assert depth_after == 0
+    for name in ("Functional.linear.1.forward", "Functional.linear.1.backward", "Functional.relu.1.forward"):
+        assert name in part.records
+    assert part.construct["Functional.linear.1.forward"] == "Module.0.Linear.forward.1"
 
 
 def test_a_graph_from_another_thread_has_no_gradient_rather_than_a_part_of_it(tmp_path):

@@ -6,6 +6,12 @@ import torch
 from torch.overrides import TorchFunctionMode, _pop_mode, _push_mode
 
 
+def is_on(mode: TorchFunctionMode) -> bool:
+    """Tell whether `mode` is on this thread's stack; autograd's threads have that of whoever called backward."""
+    depth = torch._C._len_torch_function_stack()
+    return any(torch._C._get_function_stack_at(index) is mode for index in range(depth))
+
+
 def take_off(mode: TorchFunctionMode) -> int | None:
     """Take `mode` off this thread's stack and return its place; None where it is not on it.
 

@@ -11,9 +11,11 @@ from typing import Any
 import torch
 from torch import nn
 from torch.nn.parameter import is_lazy
+from torch.overrides import TorchFunctionMode
 
 from torchparity.capture._covered import Covered
 from torchparity.capture._drafts import Draft
+from torchparity.capture._mode_stack import is_on, take_off
 from torchparity.capture._recorder import Call, Recorder
 
 
@@ -42,10 +44,11 @@ def _do_nothing(*_: Any) -> None:
 class _Open:
     """A module that was entered and not yet left, by one thread."""
 
-    __slots__ = ("call", "error_before", "module")
+    __slots__ = ("brought_mode", "call", "error_before", "module")
 
     def __init__(self, module: nn.Module) -> None:
         self.module = module
+        self.brought_mode = False
         self.call: Call | None = None
         self.error_before = sys.exc_info()[1]
 
@@ -66,11 +69,16 @@ class ModuleWatcher:
     """Hooks the modules of one or several models between `attach` and `detach`.
 
     Keeps the stack of open modules, which gives each record its parent. With `records`
-    off only the stack is kept. While `is_paused` no module is entered.
+    off only the stack is kept. While `is_paused` no module is entered. A thread has the
+    `mode` that sees APIs only where it was entered; in other threads than the one that
+    attached, the outermost module brings it along.
     """
 
-    def __init__(self, recorder: Recorder, covered: Covered, *, records: bool) -> None:
+    def __init__(
+        self, recorder: Recorder, covered: Covered, *, records: bool, mode: TorchFunctionMode | None = None
+    ) -> None:
         self._recorder, self._covered, self._records = recorder, covered, records
+        self._mode, self._thread = mode, 0
         self.is_paused = False
         self._names: dict[int, tuple[weakref.ref[nn.Module], str]] = {}
         self._handles: list[Any] = []
@@ -82,6 +90,7 @@ class ModuleWatcher:
 
     def attach(self, models: nn.Module | Sequence[nn.Module]) -> None:
         """Hook every module; those that are hooked already stay as they are."""
+        self._thread = threading.get_ident()
         for module, name in named_modules(models):
             if self.name_of(module) is None:
                 self._names[id(module)] = weakref.ref(module), name
@@ -163,6 +172,10 @@ class ModuleWatcher:
         parent, outside = parents[-1] if parents else None, list(parents)
         # First of all: whatever fails below, the module is open, and `_leave` will come.
         opened = _Open(module)
+        if self._mode is not None and not self._open and threading.get_ident() != self._thread:
+            opened.brought_mode = not is_on(self._mode)
+            if opened.brought_mode:
+                self._mode.__enter__()  # type: ignore[no-untyped-call]
         self._open.append(opened)
         parents.append(record)
         if self._records and recorder.selection.takes_call(record, outside):
@@ -186,6 +199,8 @@ class ModuleWatcher:
         while stack:
             # Modules inside that raised are still open; they did not return.
             opened = stack.pop()
+            if opened.brought_mode and self._mode is not None:
+                take_off(self._mode)
             if self._recorder.parents:
                 self._recorder.parents.pop()
             if opened.module is module:

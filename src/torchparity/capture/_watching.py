@@ -28,7 +28,8 @@ class Watching:
         self._recorder, self._level = recorder, level
         covered = Covered()
         self._apis = ApiWatcher(recorder, apis)
-        self._modules = ModuleWatcher(recorder, covered, records=level in ("L0", "mix"))
+        sees_apis = self._apis if level in ("L1", "mix") else None
+        self._modules = ModuleWatcher(recorder, covered, records=level in ("L0", "mix"), mode=sees_apis)
         self._single = ModuleWatcher(recorder, covered, records=True)
         self._collectives = CollectiveWatcher(recorder, covered)
         self.custom = CustomApis(recorder, self._apis, covered)
