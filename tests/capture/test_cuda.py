@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import nn
 
+from tests.capture.zoo import Checkpointed
 from tests.kernels.test_cpu import assert_same
 from torchparity import open_run
 from torchparity.capture import capture
@@ -191,3 +192,17 @@ def test_without_a_compiler_torchs_own_operators_measure(cuda, tmp_path, monkeyp
     leaf = part.records["Tensor.add.0.forward"].output[0]
     assert leaf.statistics.max == 5 and part.problems == []
     assert "Failed to find C compiler" in caplog.text
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_autograds_threads_record_what_the_only_thread_of_a_cpu_records(tmp_path, cuda, reentrant):
+    def names_on(device):
+        torch.manual_seed(0)
+        model = Checkpointed(reentrant).to(device)
+        x = torch.randn(4, 6, device=device, requires_grad=True)
+        with capture(tmp_path / str(device), level="mix", model=model):
+            model(x).sum().backward()
+        names = open_run(tmp_path / str(device)).part().records
+        return [name for name in names if name.startswith(("Functional.", "Module."))]  # states of generators differ
+
+    assert names_on(cuda) == names_on(torch.device("cpu"))
