@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import types
+from dataclasses import dataclass
 
 import torch
 from torch import nn
@@ -150,6 +151,31 @@ def test_modules_have_inputs_outputs_parameters_and_their_gradients(tmp_path):
     assert set(part.records["Module.fc.Linear.parameters_grad.0"].gradients) == {"weight", "bias"}
     assert not [name for name in part.records if "unused" in name or "frozen.Linear.parameters_grad" in name]
     assert part.construct["Module.fc.Linear.forward.0"] == "Module.Shared.forward.0"
+
+
+def test_a_dataclass_is_recorded_field_by_field(tmp_path):
+    @dataclass
+    class Found:
+        scores: torch.Tensor
+        count: int
+        hidden: list
+
+    class Model(nn.Module):
+        def forward(self, x):
+            return Found(x * 2, 3, [x + 1])
+
+    model = Model()
+    with capture(tmp_path, level="L0", model=model):
+        found = model(torch.ones(2, requires_grad=True))
+        (found.scores.sum() * 5 + found.hidden[0].sum()).backward()
+
+    records = open_run(tmp_path).part().records
+    output = records["Module.Model.forward.0"].output[0]
+    assert output["scores"].statistics.max == 2.0
+    assert output["count"] == ValueLeaf("int", 3)
+    flowing_in = records["Module.Model.backward.0"].input_args[0]
+    assert flowing_in["scores"].statistics.max == 5.0
+    assert flowing_in["hidden"][0].statistics.max == 1.0
 
 
 def test_several_models_have_their_index_in_the_name(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import msgspec
@@ -81,7 +82,14 @@ class Observer:
             return {_key(key): self.nest(entry, keep=keep, depth=depth + 1) for key, entry in value.items()}
         if isinstance(value, torch.distributed.ProcessGroup):
             return _group(value)
+        if is_dataclass(value) and not isinstance(value, type):
+            return {name: self.nest(entry, keep=keep, depth=depth + 1) for name, entry in _fields(value)}
         return describe(value)
+
+
+def _fields(value: Any) -> list[tuple[str, Any]]:
+    """Return what a dataclass holds; a field may be declared and not be there."""
+    return [(field.name, getattr(value, field.name, None)) for field in fields(value)]
 
 
 def _key(key: Any) -> str:
@@ -107,6 +115,8 @@ def slots_of(value: Any, found: list[torch.Tensor]) -> Any:
         return [slots_of(entry, found) for entry in value]
     if isinstance(value, Mapping):
         return {_key(key): slots_of(entry, found) for key, entry in value.items()}
+    if is_dataclass(value) and not isinstance(value, type):
+        return {name: slots_of(entry, found) for name, entry in _fields(value)}
     return None
 
 
