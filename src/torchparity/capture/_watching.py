@@ -28,8 +28,8 @@ class Watching:
         self._recorder, self._level = recorder, level
         covered = Covered()
         self._apis = ApiWatcher(recorder, apis)
-        self._modules = ModuleWatcher(recorder, covered, records=level in ("L0", "mix"))
-        self._single = ModuleWatcher(recorder, covered, records=True)
+        self._modules = ModuleWatcher(recorder, covered, records=level in ("L0", "mix"), alone=level == "L0")
+        self._single = ModuleWatcher(recorder, covered, records=True, alone=True)
         self._collectives = CollectiveWatcher(recorder, covered)
         self.custom = CustomApis(recorder, self._apis, covered)
         self.compiled = CompiledRegions(recorder, self._apis, covered, self._modules.name_of)
@@ -44,6 +44,7 @@ class Watching:
             self._modules.attach(model)
             self._scripting.attach()
         self._see_apis()
+        self._recorder.boundary.run("start", self._recorder.meter.distrust_all)  # nobody saw what was done since stop
         self.compiled.attach()
         self.graphs.attach()
         self._optimizer_hooks = [
@@ -83,6 +84,7 @@ class Watching:
         if self._modules.is_paused:
             self._modules.is_paused = False
             self._single.detach_calls()
+            self._recorder.boundary.run("module_dump_end", self._recorder.meter.distrust_all)
             self._see_apis()
 
     def _see_apis(self) -> None:
