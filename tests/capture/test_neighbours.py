@@ -723,3 +723,36 @@ def test_steps_may_end_while_another_thread_trains(tmp_path):
     debugger.close()
 
     assert len(open_run(tmp_path).parts) == 20
+
+
+def test_a_thread_has_no_parent_from_an_earlier_step(tmp_path):
+    class Waits(nn.Module):
+        def forward(self, x):
+            places["inside"].wait()
+            places["stopped"].wait()
+            return x + 1
+
+    places = {name: threading.Barrier(2, timeout=60) for name in ("inside", "stopped", "outside", "started")}
+    model = nn.ModuleList([Waits(), nn.ReLU()])
+
+    def work():
+        model[0](torch.ones(2))
+        places["outside"].wait()
+        places["started"].wait()
+        model[1](torch.ones(2))
+
+    debugger = PrecisionDebugger(dump_path=tmp_path, level="L0")
+    debugger.start(model=model)
+    other = threading.Thread(target=work)
+    other.start()
+    places["inside"].wait()
+    debugger.stop()
+    debugger.step()
+    places["stopped"].wait()
+    places["outside"].wait()
+    debugger.start(model=model)
+    places["started"].wait()
+    other.join()
+    debugger.close()
+
+    assert open_run(tmp_path).parts[-1].construct["Module.1.ReLU.forward.0"] is None

@@ -81,9 +81,10 @@ class Recorder:
     @property
     def parents(self) -> list[str]:
         """The modules this thread is inside of, outermost first."""
-        found: list[str] | None = getattr(self._local, "parents", None)
-        if found is None:
-            found = self._local.parents = []
+        local = self._local
+        if getattr(local, "generation", -1) != self.generation:  # a thread may be inside one when a step ends
+            local.generation, local.parents = self.generation, []
+        found: list[str] = local.parents
         return found
 
     def number(self, counted: str) -> int:
