@@ -756,3 +756,19 @@ def test_a_thread_has_no_parent_from_an_earlier_step(tmp_path):
     debugger.close()
 
     assert open_run(tmp_path).parts[-1].construct["Module.1.ReLU.forward.0"] is None
+
+
+def test_keys_that_are_spelt_alike_are_items_of_their_own(tmp_path):
+    class Sums(nn.Module):
+        def forward(self, parts):
+            return sum(parts.values())
+
+    model = Sums()
+    parts = {key: torch.full((2,), float(number), requires_grad=True) for number, key in enumerate(["a.b", "a_b", "a"])}
+    with capture(tmp_path, model=model, level="L0"):
+        model(parts).sum().backward()
+
+    records = open_run(tmp_path).part().records
+    seen = records["Module.Sums.forward.0"].input_args[0]
+    assert sorted(leaf.statistics.max for leaf in seen.values()) == [0, 1, 2]
+    assert len(records["Module.Sums.backward.0"].output[0]) == 3
