@@ -27,7 +27,17 @@ ALLOWED = {
     "__main__": {"cli"},
     "__init__": {"capture", "compare", "errors", "records", "storage", "tensors"},
 }
-WITHOUT_TORCH = ("_closing", "_covered", "_debugger", "_differing", "_output", "_selection", "_switch", "_xor")
+WITHOUT_TORCH = (
+    "_closing",
+    "_covered",
+    "_debugger",
+    "_differing",
+    "_finished",
+    "_output",
+    "_selection",
+    "_switch",
+    "_xor",
+)
 TORCH_USERS = {"storage/_torch.py", "kernels/_cuda.py", "kernels/_portable.py"} | {
     f"capture/{file.name}" for file in (SOURCE / "capture").glob("_[a-z]*.py") if file.stem not in WITHOUT_TORCH
 }

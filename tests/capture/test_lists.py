@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from torchparity import open_run
-from torchparity.capture import capture
+from torchparity.capture import _identity, capture
 
 COUNT = 12
 
@@ -108,3 +108,18 @@ def test_a_list_that_others_write_to_through_the_same_memory_is_looked_at_again(
     assert records["Torch._foreach_exp.0.forward"].input_args[0][3].statistics.max == 0
     assert records["Torch.exp.0.forward"].input_args[0].statistics.max == 1
     assert records["Torch._foreach_exp.1.forward"].input_args[0][3].statistics.max == 2
+
+
+def test_a_list_in_memory_that_was_swept_is_another(tmp_path, monkeypatch):
+    monkeypatch.setattr(_identity, "_UNSWEPT", 0)  # else it takes many large tensors
+    monkeypatch.setattr(_identity, "_UNSWEPT_EACH", 0)
+    factors = [float(number) for number in range(60)]
+    with capture(tmp_path, level="L1"):
+        for factor in factors:
+            torch.stack(torch._foreach_mul([torch.ones(300_000) for _ in range(8)], factor))
+
+    records = open_run(tmp_path).part().records
+    made = [records[f"Torch._foreach_mul.{number}.forward"].output[0] for number in range(60)]
+    given = [records[f"Torch.stack.{number}.forward"].input_args[0][0] for number in range(60)]
+    assert [leaf.statistics.max for leaf in made] == factors
+    assert [leaf.statistics.max for leaf in given] == factors

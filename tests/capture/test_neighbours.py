@@ -597,3 +597,196 @@ def test_an_optimizer_of_somebodys_own_may_write_below_the_versions(tmp_path):
     records = open_run(tmp_path).part().records
     assert records["Tensor.exp.0.forward"].input_args[0].statistics.max == 1.0
     assert records["Tensor.exp.1.forward"].input_args[0].statistics.max == 9.0
+
+
+@pytest.mark.parametrize("level", ["L0", "mix"])
+def test_a_parameter_that_is_written_below_its_version_is_looked_at_again(level, tmp_path):
+    model = nn.Linear(2, 2, bias=False)
+    with capture(tmp_path, model=model, level=level):
+        for value in (1.0, 2.0):
+            model.weight.data.fill_(value)
+            model(torch.ones(1, 2))
+
+    records = open_run(tmp_path).part().records
+    seen = [records[f"Module.Linear.forward.{number}"].parameters["weight"].statistics.max for number in range(2)]
+    assert seen == [1, 2]
+
+
+def test_what_is_written_between_stop_and_start_is_looked_at_again(tmp_path):
+    x = torch.zeros(2)
+    debugger = PrecisionDebugger(dump_path=tmp_path, level="L1")
+    for value in (1.0, 2.0):
+        x.data.fill_(value)
+        debugger.start()
+        torch.exp(x)
+        debugger.stop()
+    debugger.step()
+    debugger.close()
+
+    records = open_run(tmp_path).part().records
+    seen = [records[f"Torch.exp.{number}.forward"].input_args[0].statistics.max for number in range(2)]
+    assert seen == [1, 2]
+
+
+def test_modules_may_be_called_forward_and_backward(tmp_path):
+    class Both(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.forward_net, self.backward_net = nn.Linear(2, 2), nn.Linear(2, 2)
+
+        def forward(self, x):
+            return self.forward_net(x) + self.backward_net(x)
+
+    model = Both()
+    with capture(tmp_path, model=model, level="L0"):
+        model(torch.ones(1, 2)).sum().backward()
+
+    found = set(open_run(tmp_path).part().records)
+    nets = {
+        f"Module.{net}.Linear.{way}.0" for net in ("forward_net", "backward_net") for way in ("forward", "backward")
+    }
+    assert nets <= found
+
+
+def test_a_module_called_backward_can_be_asked_for(tmp_path):
+    model = nn.ModuleDict({"backward_net": nn.Linear(2, 2)})
+    wanted = "Module.backward_net.Linear.backward.0"
+    with capture(tmp_path, model=model, level="L0", settings={"statistics": {"list": [wanted]}}):
+        model["backward_net"](torch.ones(1, 2)).sum().backward()
+
+    assert wanted in open_run(tmp_path).part().records
+
+
+def test_a_saved_value_may_get_its_gradient_twice(tmp_path):
+    x = torch.ones(3, requires_grad=True)
+    with capture(tmp_path) as recording:
+        y = x * 2
+        recording.save(y, "y")
+        total = y.sum()
+        total.backward(retain_graph=True)
+        total.backward()
+
+    part = open_run(tmp_path).part()
+    assert part.problems == []
+    assert {"y.0.debug", "y_grad.0.debug", "y_grad.0.debug#2", "Tensor.mul.0.backward#2"} <= set(part.records)
+
+
+def test_a_second_record_of_one_name_costs_itself_alone(tmp_path):
+    with capture(tmp_path) as recording:
+        recording.save(torch.ones(1), "y_grad")
+        y = torch.ones(3, requires_grad=True) * 2
+        recording.save(y, "y")
+        y.sum().backward()
+        recording.step()
+        torch.exp(y)
+
+    first, second = open_run(tmp_path).parts
+    assert first.records["y_grad.0.debug"].value.shape == (1,)
+    assert any("y_grad.0.debug" in problem for problem in first.problems)
+    assert list(second.records) == ["Torch.exp.0.forward"]
+
+
+def test_a_call_that_outlives_its_step_is_left_out_of_the_next(tmp_path):
+    class Ends(nn.Module):
+        def forward(self, x):
+            debugger.stop()
+            debugger.step()
+            debugger.start(model=self)
+            return x + 1
+
+    model = Ends()
+    debugger = PrecisionDebugger(dump_path=tmp_path, level="mix")
+    debugger.start(model=model)
+    model(torch.ones(2))
+    model(torch.ones(2))
+    debugger.close()
+
+    found = [set(part.records) for part in open_run(tmp_path).parts]
+    assert all(len(records) <= 2 for records in found)
+    assert "Tensor.add.0.forward" in found[1]
+
+
+@pytest.mark.parametrize("task", ["statistics", "tensor"])
+def test_half_a_surrogate_pair_costs_a_letter_alone(task, tmp_path):
+    class Named(nn.Module):
+        def forward(self, x, name):
+            return x + 1
+
+    model = Named()
+    with capture(tmp_path, model=model, level="L0", task=task):
+        model(torch.ones(2), name="a\ud800")
+
+    part = open_run(tmp_path).part()
+    assert part.problems == []
+    assert part.records["Module.Named.forward.0"].input_kwargs["name"].value == "a?"
+
+
+def test_steps_may_end_while_another_thread_trains(tmp_path):
+    model, is_over = nn.Linear(4, 4), threading.Event()
+    debugger = PrecisionDebugger(dump_path=tmp_path, level="mix")
+
+    def train():
+        while not is_over.is_set():
+            model(torch.ones(1, 4)).sum().backward()
+
+    other = threading.Thread(target=train)
+    other.start()
+    for _ in range(20):
+        debugger.start(model=model)
+        model(torch.ones(1, 4)).sum().backward()
+        debugger.stop()
+        debugger.step()
+    is_over.set()
+    other.join()
+    debugger.close()
+
+    assert len(open_run(tmp_path).parts) == 20
+
+
+def test_a_thread_has_no_parent_from_an_earlier_step(tmp_path):
+    class Waits(nn.Module):
+        def forward(self, x):
+            places["inside"].wait()
+            places["stopped"].wait()
+            return x + 1
+
+    places = {name: threading.Barrier(2, timeout=60) for name in ("inside", "stopped", "outside", "started")}
+    model = nn.ModuleList([Waits(), nn.ReLU()])
+
+    def work():
+        model[0](torch.ones(2))
+        places["outside"].wait()
+        places["started"].wait()
+        model[1](torch.ones(2))
+
+    debugger = PrecisionDebugger(dump_path=tmp_path, level="L0")
+    debugger.start(model=model)
+    other = threading.Thread(target=work)
+    other.start()
+    places["inside"].wait()
+    debugger.stop()
+    debugger.step()
+    places["stopped"].wait()
+    places["outside"].wait()
+    debugger.start(model=model)
+    places["started"].wait()
+    other.join()
+    debugger.close()
+
+    assert open_run(tmp_path).parts[-1].construct["Module.1.ReLU.forward.0"] is None
+
+
+def test_keys_that_are_spelt_alike_are_items_of_their_own(tmp_path):
+    class Sums(nn.Module):
+        def forward(self, parts):
+            return sum(parts.values())
+
+    model = Sums()
+    parts = {key: torch.full((2,), float(number), requires_grad=True) for number, key in enumerate(["a.b", "a_b", "a"])}
+    with capture(tmp_path, model=model, level="L0"):
+        model(parts).sum().backward()
+
+    records = open_run(tmp_path).part().records
+    seen = records["Module.Sums.forward.0"].input_args[0]
+    assert sorted(leaf.statistics.max for leaf in seen.values()) == [0, 1, 2]
+    assert len(records["Module.Sums.backward.0"].output[0]) == 3

@@ -193,3 +193,25 @@ def test_views_of_every_kind_are_measured_and_stored_as_they_show(view, task, su
     assert leaf.checksum == (REFERENCE.checksum(shown) if summary == "md5" else None)
     if task == "tensor":
         assert part.tensor(leaf).raw().tobytes() == shown.raw().tobytes()
+
+
+@pytest.mark.parametrize("used", [0, 1, 2])
+def test_an_input_of_which_not_every_way_is_used_has_its_gradient(used, tmp_path):
+    class Two(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.left, self.right = nn.Linear(3, 2), nn.Linear(3, 2)
+
+        def forward(self, x):
+            return self.left(x), self.right(x)
+
+    model, leaf = Two(), torch.randn(4, 3, requires_grad=True)
+    x = leaf * 1
+    x.retain_grad()
+    with capture(tmp_path, model=model, level="L0", task="tensor"):
+        outputs = model(x)
+        (sum(outputs) if used == 2 else outputs[used]).sum().backward()
+
+    part = open_run(tmp_path).part()
+    recorded = part.tensor(part.records["Module.Two.backward.0"].output[0])
+    assert torch.equal(to_torch(recorded), x.grad)

@@ -79,7 +79,7 @@ class Observer:
                     return seen
             return [self.nest(entry, keep=keep, depth=depth + 1) for entry in value]
         if isinstance(value, Mapping):
-            return {_key(key): self.nest(entry, keep=keep, depth=depth + 1) for key, entry in value.items()}
+            return {key: self.nest(entry, keep=keep, depth=depth + 1) for key, entry in _named(value).items()}
         if isinstance(value, torch.distributed.ProcessGroup):
             return _group(value)
         if is_dataclass(value) and not isinstance(value, type):
@@ -92,9 +92,15 @@ def _fields(value: Any) -> list[tuple[str, Any]]:
     return [(field.name, getattr(value, field.name, None)) for field in fields(value)]
 
 
-def _key(key: Any) -> str:
-    """Return a mapping's key as part of an item name, in which a dot separates."""
-    return str(key).replace(".", "_")
+def _named(entries: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return a mapping with keys that are parts of item names, in which a dot separates; no two keys become one."""
+    named: dict[str, Any] = {}
+    for key, entry in entries.items():
+        name = str(key).replace(".", "_")
+        while name in named:
+            name += "_"
+        named[name] = entry
+    return named
 
 
 def _group(group: Any) -> GroupLeaf:
@@ -114,7 +120,7 @@ def slots_of(value: Any, found: list[torch.Tensor]) -> Any:
     if isinstance(value, (list, tuple)) and not isinstance(value, torch.Size):
         return [slots_of(entry, found) for entry in value]
     if isinstance(value, Mapping):
-        return {_key(key): slots_of(entry, found) for key, entry in value.items()}
+        return {key: slots_of(entry, found) for key, entry in _named(value).items()}
     if is_dataclass(value) and not isinstance(value, type):
         return {name: slots_of(entry, found) for name, entry in _fields(value)}
     return None

@@ -18,7 +18,6 @@ from torch.autograd.function import BackwardCFunction
 from torch.autograd.graph import Node
 
 Gradient = torch.Tensor
-Taker = Callable[[int, Gradient], None]
 Edge = tuple[Node, int]
 End = tuple[Node, list[tuple[int, int]]]  # a node that ends in inputs' edges: at which places, and whose
 _Accumulator: Any = torch._C._functions.AccumulateGrad  # type: ignore[attr-defined]
@@ -71,38 +70,6 @@ def in_compiled_backward() -> bool:
     return node is not None and node.name().startswith("CompiledFunction")
 
 
-class Contributions:
-    """Adds up the parts of each input's gradient within one backward pass and hands on the whole."""
-
-    __slots__ = ("_parts", "_take", "_wanted")
-
-    def __init__(self, ends: Sequence[End], take: Taker) -> None:
-        self._wanted: dict[int, int] = {}
-        self._parts: dict[tuple[int, int], list[Gradient | None]] = {}
-        self._take = take
-        for _, found in ends:
-            for _, slot in found:
-                self._wanted[slot] = self._wanted.get(slot, 0) + 1
-
-    def add(self, slot: int, gradient: Gradient | None) -> None:
-        wanted = self._wanted[slot]
-        if wanted == 1:
-            if gradient is not None:
-                self._take(slot, gradient)
-            return
-        key = (slot, torch._C._current_graph_task_id())
-        parts = self._parts.setdefault(key, [])
-        parts.append(gradient if gradient is None else gradient.detach())
-        if len(parts) == wanted:
-            del self._parts[key]
-            known = [part for part in parts if part is not None]
-            if known:
-                total = known[0]
-                for part in known[1:]:
-                    total = total + part
-                self._take(slot, total)
-
-
 class Watch(Protocol):
     """Who takes the gradients of one call: what flows in at its outputs, and out at its inputs.
 
@@ -116,6 +83,57 @@ class Watch(Protocol):
     def flush(self) -> None: ...
 
     def run(self, work: Callable[..., None], *arguments: Any) -> None: ...
+
+
+class Contributions:
+    """Adds up the parts of each input's gradient within one backward pass and hands on the whole."""
+
+    __slots__ = ("_nodes", "_parts", "_taker", "_wanted")
+
+    def __init__(self, ends: Sequence[End], taker: Watch) -> None:
+        self._wanted: dict[int, int] = {}
+        self._nodes: dict[int, int] = {}  # that each input's gradient comes from
+        self._parts: dict[tuple[int, int], list[Gradient | None]] = {}
+        self._taker = taker
+        for _, found in ends:
+            for _, slot in found:
+                self._wanted[slot] = self._wanted.get(slot, 0) + 1
+            for slot in {slot for _, slot in found}:
+                self._nodes[slot] = self._nodes.get(slot, 0) + 1
+
+    def add(self, slot: int, gradient: Gradient | None) -> None:
+        wanted = self._wanted[slot]
+        if wanted == 1:
+            if gradient is not None:
+                self._taker.take_input(slot, gradient)
+            return
+        key = (slot, torch._C._current_graph_task_id())
+        parts = self._parts.get(key)
+        if parts is None:
+            parts = self._parts[key] = []
+            if self._nodes[slot] > 1:  # of which some may not run: nobody used that output
+                _at_end_of_pass(lambda: self._taker.run(self._settle, key))
+        parts.append(gradient if gradient is None else gradient.detach())
+        if len(parts) == wanted:
+            self._hand_on(key)
+
+    def _settle(self, key: tuple[int, int]) -> None:
+        if key in self._parts:
+            self._hand_on(key)
+            self._taker.flush()
+
+    def _hand_on(self, key: tuple[int, int]) -> None:
+        known = [part for part in self._parts.pop(key) if part is not None]
+        if known:
+            total = known[0]
+            for part in known[1:]:
+                total = total + part
+            self._taker.take_input(key[0], total)
+
+
+def _at_end_of_pass(work: Callable[[], None]) -> None:
+    engine: Any = torch.autograd.Variable._execution_engine
+    engine.queue_callback(work)
 
 
 def watch(before: InputEdges, outputs: Sequence[torch.Tensor], taker: Watch) -> list[Any]:
@@ -154,7 +172,7 @@ def watch_mutated(before: InputEdges, mutated: torch.Tensor, taker: Watch) -> No
 
 
 def _watch_nodes(roots: dict[Node, list[tuple[int, int]]], ends: Sequence[End], taker: Watch) -> None:
-    contributions = Contributions(ends, taker.take_input)
+    contributions = Contributions(ends, taker)
     watched: set[Node] = set()
     for node, found in ends:
         arriving = roots.get(node)

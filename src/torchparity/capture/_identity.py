@@ -77,8 +77,12 @@ class Identities:
         """Tell whether a new version is the only way in which these memories change."""
         return self.distrusted.isdisjoint(storages) and self._rewritten.isdisjoint(storages)
 
+    def holds(self, storages: Iterable[int]) -> bool:
+        """Tell whether these memories are those that were pinned, and not others at addresses that were let go."""
+        return self._pins.keys() >= set(storages)
+
     def moved_on(self, storages: Iterable[int], versions: Iterable[int]) -> None:
-        """Note at which versions memories that are known already were seen."""
+        """Note at which versions memories that are held were seen."""
         known = self._versions
         for storage, version in zip(storages, versions, strict=True):
             if known.get(storage) != version:

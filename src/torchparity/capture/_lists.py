@@ -55,7 +55,7 @@ class ListMeter:
         if not identities.trusts(storages):
             return None
         known = self._known.get(look)
-        if known is None:
+        if known is None or not identities.holds(storages):
             return self._first_sight(tensors, look, versions)
         found = known.by_version.get((versions, tuple(map(identities.numbers.get, storages))))
         if found is None:

@@ -71,7 +71,8 @@ class ModuleWatcher:
     Keeps the stack of open modules, which gives each record its parent. With `records`
     off only the stack is kept. While `is_paused` no module is entered. A thread has the
     `mode` that sees APIs only where it was entered; in other threads than the one that
-    attached, the outermost module brings it along.
+    attached, the outermost module brings it along. Without it nobody sees what is done
+    between modules, `p.data.clamp_()` say, and parameters are looked at in every call.
     """
 
     def __init__(
@@ -181,16 +182,19 @@ class ModuleWatcher:
         if self._records and recorder.selection.takes_call(record, outside):
             call = recorder.open(Draft(record, "forward"), args, kwargs, parent)
             call.draft.is_recompute = recomputed
-            observer = recorder.observer_of(record)
-            call.draft.parameters = {
-                key: observer.nest(value)
-                for key, value in module._parameters.items()
-                if value is not None and not is_lazy(value)
-            }
+            call.draft.parameters = self._parameters_of(module, record)
             call.mutated = None
             recorder.meter.flush()
             opened.call = call
         return opened.call
+
+    def _parameters_of(self, module: nn.Module, record: str) -> dict[str, Any]:
+        made = {key: value for key, value in module._parameters.items() if value is not None and not is_lazy(value)}
+        if self._mode is None:
+            for parameter in made.values():
+                self._recorder.meter.renew(parameter)
+        observer = self._recorder.observer_of(record)
+        return {key: observer.nest(value) for key, value in made.items()}
 
     def _leave(self, module: nn.Module, output: Any, error: BaseException | None) -> None:
         stack = self._open

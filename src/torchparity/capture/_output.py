@@ -9,7 +9,7 @@ from pathlib import Path
 
 from torchparity.capture._closing import closing_line, size_of, unwritten
 from torchparity.capture._differing import Differing
-from torchparity.capture._recorder import FinishedStep
+from torchparity.capture._finished import FinishedStep
 from torchparity.capture._selection import Selection
 from torchparity.config import CaptureConfig
 from torchparity.errors import ParityError

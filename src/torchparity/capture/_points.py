@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import torch
@@ -27,15 +28,24 @@ class Points:
 
     def _save(self, variable: Any, name: str, number: int, save_backward: bool) -> None:
         recorder = self._recorder
-        draft = Draft(f"{name}.{number}.debug", "debug")
-        draft.value = recorder.observer_of(draft.name).nest(variable)
-        recorder.meter.flush()
-        recorder.add(draft, None)
+        self._add(f"{name}.{number}.debug", variable)
         if save_backward and isinstance(variable, torch.Tensor) and variable.requires_grad:
             generation = recorder.generation
 
+            passes = itertools.count(1)
+
             def arrived(gradient: torch.Tensor) -> None:
                 if generation == recorder.generation:
-                    recorder.boundary.run(name, lambda: self._save(gradient, f"{name}_grad", number, False))
+                    recorder.boundary.run(name, self._save_gradient, gradient, f"{name}_grad.{number}", next(passes))
 
             recorder.remove_at_step(variable.register_hook(arrived))  # type: ignore[no-untyped-call]
+
+    def _save_gradient(self, gradient: torch.Tensor, name: str, turn: int) -> None:
+        """Add the gradient of a value; a graph that is gone through again gives it again."""
+        self._add(f"{name}.debug{f'#{turn}' if turn > 1 else ''}", gradient)
+
+    def _add(self, record: str, variable: Any) -> None:
+        draft = Draft(record, "debug")
+        draft.value = self._recorder.observer_of(record).nest(variable)
+        self._recorder.meter.flush()
+        self._recorder.add(draft, None)

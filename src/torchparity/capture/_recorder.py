@@ -14,20 +14,34 @@ import torch
 
 from torchparity.capture import _gradients
 from torchparity.capture._apis import Api
-from torchparity.capture._boundary import Boundary, attempted
+from torchparity.capture._boundary import Boundary
 from torchparity.capture._drafts import BackwardDraft, Draft, Observer, slots_of
+from torchparity.capture._finished import FinishedStep
 from torchparity.capture._meter import Meter
 from torchparity.capture._selection import Role, Selection
 from torchparity.capture._stacks import StackBook
 from torchparity.capture._storing import StoringMeter
-from torchparity.records import Record, StackGroup
-from torchparity.storage import EncodedRecord, SharedTensor
+
+
+class OutlivedError(Exception):
+    """A call that another step saw begin: what it received belongs there, what it returned does not."""
+
+    def __init__(self) -> None:
+        super().__init__("the step ended while it ran; it is left out")
+
+
+class NameTakenError(Exception):
+    """A name is unique in a step: no reader could tell two records apart."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"the step has a record {name[:200]} already; the second is left out")
 
 
 class Call(msgspec.Struct):
     """A call under way: its draft, and where the gradients of its inputs will arrive."""
 
     draft: Draft
+    generation: int
     edges: _gradients.InputEdges | None = None
     slots: Any = None
     kwarg_slots: Any = None
@@ -41,36 +55,6 @@ class Call(msgspec.Struct):
         """Begin to measure what the call takes; outside of the boundary, whose own time is left out."""
         self.spent_before = boundary.spent
         self.began = time.perf_counter()
-
-
-@dataclass
-class FinishedStep:
-    """What a step recorded; of `records` and `encoded`, which wait for the devices, one is called, once."""
-
-    drafts: list[Draft]
-    stacks: list[StackGroup]
-    construct: dict[str, str | None]
-    fill: Callable[[], None]
-
-    def records(self) -> list[tuple[Record, dict[str, SharedTensor]]]:
-        """Return the records, with the values of their items."""
-        self.fill()
-        return [draft.finish() for draft in self.drafts]
-
-    def encoded(self) -> tuple[list[EncodedRecord], list[str]]:
-        """Return the records as JSON, without values, and sentences about those for which there is none."""
-        failure = attempted(self.fill)
-        if failure is not None:
-            return [], [_unrecorded("its records", failure)]
-        found: list[EncodedRecord] = []
-        left_out: list[str] = []
-        for draft in self.drafts:
-            made = attempted(draft.encoded)
-            if isinstance(made, Exception):
-                left_out.append(_unrecorded(draft.name[:200], made))
-            else:
-                found.append(made)
-        return found, left_out
 
 
 @dataclass
@@ -97,9 +81,10 @@ class Recorder:
     @property
     def parents(self) -> list[str]:
         """The modules this thread is inside of, outermost first."""
-        found: list[str] | None = getattr(self._local, "parents", None)
-        if found is None:
-            found = self._local.parents = []
+        local = self._local
+        if getattr(local, "generation", -1) != self.generation:  # a thread may be inside one when a step ends
+            local.generation, local.parents = self.generation, []
+        found: list[str] = local.parents
         return found
 
     def number(self, counted: str) -> int:
@@ -139,7 +124,7 @@ class Recorder:
 
     def open(self, draft: Draft, args: Sequence[Any], kwargs: dict[str, Any], parent: str | None) -> Call:
         """Look at the inputs of a call of an API or a module."""
-        call = Call(draft, parent=parent)
+        call = Call(draft, self.generation, parent=parent)
         found: list[torch.Tensor] | None = [] if torch.is_grad_enabled() and self.selection.takes_backwards else None
         if self.selection.takes("forward", "input"):
             observer = self.observer_of(draft.name)
@@ -186,12 +171,17 @@ class Recorder:
         return max(0.0, time.perf_counter() - call.began - (self.boundary.spent - call.spent_before))
 
     def _add_call(self, call: Call) -> None:
-        if self.stacks is not None and call.frame is not None:
-            self.stacks.note(call.draft.name, call.frame)
-        self.add(call.draft, call.parent)
+        with self.lock:
+            if call.generation != self.generation:
+                raise OutlivedError
+            self.add(call.draft, call.parent)
+            if self.stacks is not None and call.frame is not None:
+                self.stacks.note(call.draft.name, call.frame)
 
     def add(self, draft: Draft, parent: str | None) -> None:
         with self.lock:
+            if draft.name in self._construct:
+                raise NameTakenError(draft.name)
             self._drafts.append(draft)
             self._construct[draft.name] = parent
 
@@ -207,7 +197,6 @@ class Recorder:
             self._leaf_hooks.clear()
             self.observer.forget()
             fill = self.meter.finish()
-            drafts = [draft for draft in drafts if draft.name in construct]
             stacks = self.stacks.groups() if self.stacks is not None else []
             if self.stacks is not None:
                 self.stacks.forget()
@@ -215,7 +204,7 @@ class Recorder:
 
     def _watch(self, call: Call, edges: _gradients.InputEdges, slots: Any, found: list[torch.Tensor]) -> None:
         forward = call.draft.name
-        backward = forward.replace(".forward", ".backward")
+        backward = _backward_of(forward)
         if not self.selection.takes_backward(backward, forward):
             return
         if found:
@@ -246,8 +235,8 @@ class _Taker:
 
     def run(self, work: Callable[..., None], *arguments: Any) -> None:
         recorder = self._recorder
-        if self._generation == recorder.generation:
-            with recorder.lock:
+        with recorder.lock:  # a step that ends in another thread meanwhile comes before or after
+            if self._generation == recorder.generation:
                 recorder.boundary.run(self._backward.name, work, *arguments)
 
     def _take(self, role: Role, side: int, slot: int, gradient: torch.Tensor) -> None:
@@ -263,12 +252,14 @@ class _Taker:
             draft.arrived[side][slot] = recorder.observer_of(backward.name).nest(gradient)
 
 
-def _unrecorded(what: str, error: Exception) -> str:
-    return f"{what} could not be written ({type(error).__name__}: {str(error)[:200]})."
+def _backward_of(forward: str) -> str:
+    """Return the name of the backward record; modules may be called forward, too."""
+    before, _, after = forward.rpartition(".forward")
+    return f"{before}.backward{after}"
 
 
 def _backward_parent(parent: str | None) -> str | None:
-    return parent.replace(".forward.", ".backward.") if parent else None
+    return _backward_of(parent) if parent and ".forward." in parent else parent
 
 
 def _in_backward() -> bool:

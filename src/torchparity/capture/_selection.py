@@ -108,7 +108,7 @@ def is_full(name: str) -> bool:
 
 def _matches(wanted: str, name: str) -> bool:
     if is_full(wanted):
-        return name == wanted or name == wanted.replace(".backward", ".forward")
+        return name == wanted or name == ".forward".join(wanted.rsplit(".backward", 1))
     return _is_in(wanted, name)
 
 

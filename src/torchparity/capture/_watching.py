@@ -45,6 +45,7 @@ class Watching:
             self._modules.attach(model)
             self._scripting.attach()
         self._see_apis()
+        self._recorder.boundary.run("start", self._recorder.meter.distrust_all)  # nobody saw what was done since stop
         self.compiled.attach()
         self.graphs.attach()
         self._optimizer_hooks = [
@@ -84,6 +85,7 @@ class Watching:
         if self._modules.is_paused:
             self._modules.is_paused = False
             self._single.detach_calls()
+            self._recorder.boundary.run("module_dump_end", self._recorder.meter.distrust_all)
             self._see_apis()
 
     def _see_apis(self) -> None:

@@ -101,7 +101,10 @@ class StepWriter:
     def _entry(self, record: Record) -> bytes:
         if self._format.bare_nan:
             return encode_bare(record_to_json(record, partial(leaf_to_json, number=_as_it_is)))
-        return encode(record_to_json(record, self._leaves))
+        try:
+            return msgspec.json.encode(record_to_json(record, self._leaves))
+        except UnicodeEncodeError:  # half a surrogate pair in a text
+            return encode(record_to_json(record))
 
     def store(self, name: str, tensor: SharedTensor, crc32: Future[int] | None = None) -> tuple[str, Location | None]:
         """Store a tensor unless it is; return its data_name for this item, and where it is."""
