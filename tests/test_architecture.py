@@ -38,7 +38,7 @@ WITHOUT_TORCH = (
     "_switch",
     "_xor",
 )
-TORCH_USERS = {"storage/_torch.py", "kernels/_cuda.py", "kernels/_portable.py"} | {
+TORCH_USERS = {"storage/_torch.py", "kernels/_cuda.py", "kernels/_portable.py", "kernels/_waiting.py"} | {
     f"capture/{file.name}" for file in (SOURCE / "capture").glob("_[a-z]*.py") if file.stem not in WITHOUT_TORCH
 }
 FILES = sorted(SOURCE.rglob("*.py"))

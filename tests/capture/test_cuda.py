@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 import zlib
 
@@ -206,3 +207,35 @@ def test_autograds_threads_record_what_the_only_thread_of_a_cpu_records(tmp_path
         return [name for name in names if name.startswith(("Functional.", "Module."))]  # states of generators differ
 
     assert names_on(cuda) == names_on(torch.device("cpu"))
+
+
+def test_a_step_that_is_read_while_a_graph_is_captured_harms_neither(cuda):
+    from torchparity.kernels._cuda import CudaArena
+
+    arena = CudaArena(cuda, checksums=True)
+    values = torch.randn(100_000, device=cuda)
+    arena.add(values.data_ptr(), values.numel(), "torch.float32", None)
+    readings = arena.take()
+    graph, found = torch.cuda.CUDAGraph(), []
+    with torch.cuda.graph(graph):
+        result = values * 2
+        reader = threading.Thread(target=lambda: found.extend(readings()))
+        reader.start()
+        reader.join()
+    values.fill_(3.0)
+    graph.replay()
+
+    assert torch.equal(result.cpu(), torch.full((100_000,), 6.0))
+    assert len(found) == 1
+
+
+def test_a_recording_raises_nothing_where_every_wait_is_an_error(tmp_path, cuda):
+    x = torch.ones(1000, device=cuda)
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        with capture(tmp_path):
+            x.exp()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+    assert open_run(tmp_path).part().records["Tensor.exp.0.forward"].output[0].statistics.max == pytest.approx(np.e)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import msgspec
 import torch
 
 from torchparity.capture._rooms import Rooms
+from torchparity.kernels._waiting import wait_for
 from torchparity.records import Statistics
 from torchparity.storage import SharedTensor
 from torchparity.storage._torch import from_torch, memory
@@ -119,4 +120,4 @@ def copied(tensor: torch.Tensor, rooms: Rooms) -> SharedTensor:
     pinned.copy_(shown, non_blocking=True)
     arrived = torch.cuda.Event()  # type: ignore[no-untyped-call]
     arrived.record(torch.cuda.current_stream(tensor.device))
-    return SharedTensor(HostTensor(name_of(pinned.dtype), memory(pinned)), arrived.synchronize)
+    return SharedTensor(HostTensor(name_of(pinned.dtype), memory(pinned)), partial(wait_for, arrived))

@@ -16,6 +16,7 @@ from torchparity.kernels._arena import Reading
 from torchparity.kernels._crc import after_zeros, times
 from torchparity.kernels._join import joined_checksums, joined_rows
 from torchparity.kernels._statistics import statistics_of_rows
+from torchparity.kernels._waiting import copied_to_host, wait_for
 
 _KINDS = {
     "torch.float32": (_launch.FLOAT32, 4),
@@ -159,11 +160,11 @@ class CudaArena:
     def _read(self, done: _Stretch, is_done: torch.cuda.Event | None) -> list[Reading]:
         """Wait for a stretch and return its readings; a copy on a stream of our own does not wait for what follows."""
         if is_done is not None:
-            is_done.synchronize()
+            wait_for(is_done)
         self._spare += done.tables  # no launch reads them any more
-        with torch.cuda.stream(self._copies):
-            rows = np.concatenate([part.rows[: part.used].cpu().numpy() for part in done.results])
-            parts = [part.checksums[: part.used].cpu().numpy() for part in done.results] if self._checksums else []
+        rows = np.concatenate([copied_to_host(part.rows[: part.used], self._copies).numpy() for part in done.results])
+        with_checksums = done.results if self._checksums else []
+        parts = [copied_to_host(part.checksums[: part.used], self._copies).numpy() for part in with_checksums]
         if np.isnan(rows[:, _launch.COLUMNS - 1]).any():
             raise RuntimeError("tensors on the device were not measured: a launch was lost")
         counts = np.array([count for count, _ in done.entries], np.int64)

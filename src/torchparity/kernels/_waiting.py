@@ -1,0 +1,52 @@
+"""Waiting for a CUDA device from a thread of ours, whatever the user's threads are doing meanwhile."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import torch
+
+_THREAD_LOCAL = 1  # CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+
+
+@contextmanager
+def beside_captures() -> Iterator[None]:
+    """Let this thread wait while another captures a CUDA graph, which would otherwise fail because of it."""
+    mode = ctypes.c_int(_THREAD_LOCAL)
+    exchange = _exchange()
+    if exchange is None:
+        yield
+        return
+    exchange(ctypes.byref(mode))
+    try:
+        yield
+    finally:
+        exchange(ctypes.byref(mode))
+
+
+@cache
+def _exchange() -> Any:
+    try:
+        return ctypes.CDLL("libcuda.so.1").cuThreadExchangeStreamCaptureMode
+    except (OSError, AttributeError):
+        return None
+
+
+def wait_for(event: torch.cuda.Event) -> None:
+    with beside_captures():
+        event.synchronize()
+
+
+def copied_to_host(tensor: torch.Tensor, stream: torch.cuda.Stream) -> torch.Tensor:
+    """Return a copy on the host, made on `stream`; nothing that waits for the whole device."""
+    with beside_captures(), torch.cuda.stream(stream):
+        pinned = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
+        pinned.copy_(tensor, non_blocking=True)
+        arrived = torch.cuda.Event()  # type: ignore[no-untyped-call]
+        arrived.record(stream)
+        arrived.synchronize()
+    return pinned
