@@ -17,10 +17,11 @@ def read_mapping(path: Path) -> dict[str, str]:
     import yaml  # few comparisons have a mapping
 
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        # Every scalar is a name here: the safe loader would make dates, numbers and booleans of some.
+        content = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)  # noqa: S506
     except OSError as error:
         raise ConfigError(f"the mapping {path} cannot be read ({error.strerror}).") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(f"the mapping {path} is not valid YAML ({str(error).splitlines()[0]}).") from None
     if not isinstance(content, dict) or not all(isinstance(part, str) for pair in content.items() for part in pair):
         raise ConfigError(f"the mapping {path} must have one 'candidate name: baseline name' on each line.")

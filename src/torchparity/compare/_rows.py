@@ -10,6 +10,7 @@ from torchparity.records import GroupLeaf, Leaf, Record, TensorLeaf, ValueLeaf
 
 Values = tuple[Any, Any, Any, Any]
 NOTHING: Final = (None, None, None, None)
+_LARGEST_NUMBER = 1 << 1000  # whole numbers beyond this are text: no float can hold them
 
 
 class Side(msgspec.Struct, frozen=True, gc=False):
@@ -29,6 +30,8 @@ class Side(msgspec.Struct, frozen=True, gc=False):
             kept = leaf.statistics
             return NOTHING if kept is None else (kept.max, kept.min, kept.mean, kept.norm)
         value = leaf.value if isinstance(leaf, ValueLeaf) else list(leaf.ranks) if isinstance(leaf, GroupLeaf) else None
+        if isinstance(value, int) and abs(value) > _LARGEST_NUMBER:
+            value = str(value)
         return (value, value, value, value)
 
 
