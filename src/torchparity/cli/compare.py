@@ -168,11 +168,12 @@ def _summary(done: Comparison) -> str:
     modes = {"real": "values", "statistics": "statistics", "md5": "checksums"}
     rows = sum(len(part.rows) for part in done.parts)
     mode = " and ".join(sorted({modes[part.mode] for part in done.parts}))
-    return f"{counted(sum(counts.values()), 'record')}: {said}; {counted(rows, 'row')} compared by {mode}."
+    records = counted(sum(counts.values()), "record")
+    return f"{records}: {said or 'nothing to pair'}; {counted(rows, 'row')} compared by {mode}."
 
 
 def _exit_code(done: Comparison, fail_on: str) -> int:
     if fail_on == "never":
         return 0
-    found = done.first_divergence is not None
+    found = done.first_divergence is not None or not done.has_compared
     return int(found if fail_on == "divergence" else found or done.has_differences)

@@ -31,6 +31,11 @@ class RecordPair(msgspec.Struct, gc=False):
     baseline: Record | None
     how: How
 
+    @property
+    def is_recompute(self) -> bool:
+        record = self.candidate or self.baseline
+        return record is not None and record.is_recompute
+
 
 class Parents(msgspec.Struct):
     """Where each record of both runs was called from: its enclosing module, or what stands for it."""

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from torchparity.compare._comparison import Comparison
-from torchparity.compare._divergence import deviation, find_divergence, is_apart
+from torchparity.compare._divergence import deviation, is_apart
 from torchparity.compare._metrics import checksums, fill_statistics
 from torchparity.compare._parts import PartComparison
 from torchparity.compare._rows import Row, Side
@@ -51,7 +51,7 @@ def _records(part: PartComparison) -> dict[str, Any]:
 
 
 def _first_node(part: PartComparison) -> dict[str, Any] | None:
-    found = find_divergence(part.rows, part.mode)
+    found = part.divergence
     if found is None:
         return None
     names = list(dict.fromkeys(row.record for row in part.rows))

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torchparity import plugins
-from torchparity.compare._advice import advisor_text, headline
+from torchparity.compare._advice import advisor_text, agreement, headline
 from torchparity.compare._columns import NUMERIC
-from torchparity.compare._divergence import Divergence, find_divergence
+from torchparity.compare._divergence import Divergence, deviation
 from torchparity.compare._parts import Options, PartComparison
 from torchparity.compare._verdicts import differs
 from torchparity.errors import RunNotFoundError, RunWriteError
@@ -35,7 +35,7 @@ class Comparison:
     def __init__(self, candidate: Path, baseline: Path, parts: Sequence[PartComparison], notes: Sequence[str]) -> None:
         self.candidate, self.baseline = candidate, baseline
         self.parts, self.notes = list(parts), list(notes)
-        self._found = [find_divergence(part.rows, part.mode) for part in self.parts]
+        self._found = [part.divergence for part in self.parts]
         self.timestamp = time.strftime("%Y%m%d%H%M%S")
 
     @property
@@ -50,8 +50,13 @@ class Comparison:
 
     @property
     def has_differences(self) -> bool:
-        """Whether any row has a verdict against it."""
+        """Whether any row has a verdict against it, or a tensor that could not be compared."""
         return any(differs(row) for part in self.parts for row in part.rows)
+
+    @property
+    def has_compared(self) -> bool:
+        """Whether there was anything to compare."""
+        return any(deviation(row, part.mode) is not None for part in self.parts for row in part.rows)
 
     def headline(self) -> str:
         """Return one sentence: where the runs part, with module, line of code and numbers."""
@@ -61,7 +66,13 @@ class Comparison:
                 frames = [frame for frame in part.stack_of(found.record) if "site-packages" not in frame]
                 where = f"step {part.step}, rank {part.rank}: " if len(self.parts) > 1 else ""
                 return where + headline(found, parent, _place(frames[0]) if frames else None, part.mode)
-        return headline(None, None, None)
+        pairs = [pair for part in self.parts for pair in part.pairs]
+        return agreement(
+            has_compared=self.has_compared,
+            paired=sum(pair.how != "unmatched" for pair in pairs),
+            alone=sum(pair.how == "unmatched" and not pair.is_recompute for pair in pairs),
+            lost=sum(row.is_lost for part in self.parts for row in part.rows),
+        )
 
     def counts(self) -> Counter[str]:
         """Return how many records were paired how, over all parts."""
@@ -102,7 +113,7 @@ class Comparison:
         ranks, steps = {entry.rank for entry in self.parts}, {entry.step for entry in self.parts}
         step = f"_step{part.step}" if len(steps) > 1 else ""
         rank = f"_rank{part.rank}" if len(ranks) > 1 else ""
-        is_point = what == "compare_result" and all(row.direction == "debug" for row in part.rows)
+        is_point = what == "compare_result" and bool(part.rows) and all(row.direction == "debug" for row in part.rows)
         return f"{'debug_' if is_point else ''}{what}{step}{rank}_{self.timestamp}"
 
 

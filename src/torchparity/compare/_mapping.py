@@ -18,7 +18,7 @@ def read_mapping(path: Path) -> dict[str, str]:
 
     try:
         # Every scalar is a name here: the safe loader would make dates, numbers and booleans of some.
-        content = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)  # noqa: S506
+        content = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)
     except OSError as error:
         raise ConfigError(f"the mapping {path} cannot be read ({error.strerror}).") from None
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
