@@ -11,6 +11,7 @@ import atexit
 import gc
 import sys
 from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -66,10 +67,10 @@ def run(options: Namespace) -> int:
 
 
 def _run(options: Namespace) -> int:
+    from torchparity.cli._output import forget_stdout
     from torchparity.cli._progress import progress
     from torchparity.compare import compare_runs
     from torchparity.compare._mapping import read_mapping
-    from torchparity.naming import printable
 
     candidate, baseline, settings, folder = _asked(options)
     if options.data_mapping:
@@ -81,17 +82,26 @@ def _run(options: Namespace) -> int:
         done = compare_runs(candidate, baseline, settings, show)
         show("writing", 0, 0)
         written = done.write(folder, formats, advice=not options.compare_only) if folder is not None else []
-    if _is_logged(options):
-        _log(done)
     if options.diff_analyze:
         written += _analyse(done, folder)
+    try:
+        _report(done, written, is_logged=_is_logged(options))
+    except BrokenPipeError:
+        forget_stdout()  # nobody reads on, but the exit code still tells whether the runs differ
+    return _exit_code(done, options.fail_on)
+
+
+def _report(done: Comparison, written: Sequence[Path], *, is_logged: bool) -> None:
+    from torchparity.naming import printable
+
+    if is_logged:
+        _log(done)
     for note in done.notes:
         print(f"torchparity: {printable(note)}", file=sys.stderr)
     print(printable(done.headline()))
     print(_summary(done))
     for path in written:
         print(f"  {path}")
-    return _exit_code(done, options.fail_on)
 
 
 def _asked(options: Namespace) -> tuple[Path, Path, Options, Path | None]:

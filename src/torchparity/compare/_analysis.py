@@ -18,12 +18,16 @@ _VALUES = ("max", "min", "mean", "l2norm")
 
 
 def write_analysis(done: Comparison, folder: Path) -> list[Path]:
-    """Write compare_result_rank{r}.json for each rank and diff_analyze.json where a node differs."""
-    written, nodes = [], {}
+    """Write compare_result_rank{r}.json for each rank, and diff_analyze.json for the first step that differs."""
+    written: list[Path] = []
+    nodes: dict[str, list[dict[str, Any]]] = {}
+    steps = {part.step for part in done.parts}
+    first = next((part.step for part in done.parts if part.divergence is not None), None)
     for part in done.parts:
-        path = folder / f"compare_result_rank{part.rank}_{done.timestamp}.json"
+        step = f"_step{part.step}" if len(steps) > 1 else ""
+        path = folder / f"compare_result{step}_rank{part.rank}_{done.timestamp}.json"
         written.append(_write(path, _records(part)))
-        if (found := _first_node(part)) is not None:
+        if part.step == first and (found := _first_node(part)) is not None:
             nodes[f"rank_{part.rank}"] = [found]
     if nodes:
         written.append(_write(folder / f"diff_analyze_{done.timestamp}.json", _earliest(nodes)))

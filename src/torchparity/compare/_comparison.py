@@ -86,11 +86,14 @@ class Comparison:
             raise RunWriteError(folder, (error.strerror or str(error)).lower()) from None
         written: list[Path] = []
         for part in self.parts:
-            stem = self._name("compare_result", part)
+            title = self._name("compare_result", part)
             colours = part.colours if any(part.colours) else []
-            table = Table(frame=part.frame, title=stem, numeric=NUMERIC, colours=colours)
+            table = Table(frame=part.frame, title=title, numeric=NUMERIC, colours=colours)
             for name in formats:
                 plugin: Any = plugins.load("report", name)
+                # compare_result_rank0.json is the name that -da has for something else.
+                is_taken = plugin.suffix == ".json" and "_rank" in title
+                stem = self._name("compare_table", part) if is_taken else title
                 done = plugin.write(table, folder / f"{stem}{plugin.suffix}")
                 written += done.files
                 self.notes += done.notes
@@ -140,9 +143,8 @@ def compare_runs(
 
 def _paired(left: RunReader, right: RunReader) -> tuple[list[tuple[RunPart, RunPart]], list[str]]:
     if len(left.parts) == len(right.parts) == 1:
-        return [(left.parts[0], right.parts[0])], []
-    mine = {(part.step, part.rank): part for part in left.parts}
-    others = {(part.step, part.rank): part for part in right.parts}
+        return [(left.parts[0], right.parts[0])], _about_places(left, right)
+    mine, others = _by_place(left), _by_place(right)
     both = sorted(mine.keys() & others.keys())
     notes = [
         f"step {step}, rank {rank} is in the {side} alone and was not compared."
@@ -155,6 +157,20 @@ def _paired(left: RunReader, right: RunReader) -> tuple[list[tuple[RunPart, RunP
             f"and ranks {left.ranks}, the baseline steps {right.steps} and ranks {right.ranks}."
         )
     return [(mine[key], others[key]) for key in both], notes
+
+
+def _by_place(run: RunReader) -> dict[tuple[int, int], RunPart]:
+    """Return the parts by step and rank; a single process has rank 0, whatever its own number."""
+    is_process = len(run.ranks) == 1 and all(part.folder.name.startswith("proc") for part in run.parts)
+    return {(part.step, 0 if is_process else part.rank): part for part in run.parts}
+
+
+def _about_places(left: RunReader, right: RunReader) -> list[str]:
+    ((step, rank),), ((other_step, other_rank),) = _by_place(left), _by_place(right)
+    if (step, rank) == (other_step, other_rank):
+        return []
+    other = f"step {other_step}, rank {other_rank} of the baseline"
+    return [f"step {step}, rank {rank} of the candidate is compared with {other}."]
 
 
 def _place(frame: str) -> str:

@@ -125,7 +125,8 @@ def _of_values(row: Row) -> float | None:
     _, distance, max_abs, max_relative, *_ = row.metrics
     if not is_number(distance):
         return float(max_relative) if is_number(max_relative) else None
-    *extremes, _, norm = row.baseline.values() if row.baseline is not None else NOTHING
+    values: Sequence[Any] = row.baseline.values() if row.baseline is not None else NOTHING
+    *extremes, _, norm = values
     if _is_scale(norm):
         return float(distance / norm)
     # Other tools keep no norm of float64, and that of float16 overflows.

@@ -12,7 +12,7 @@ from torchparity.compare._align import Alignment, Parents, RecordPair, align, pa
 from torchparity.compare._columns import Mode
 from torchparity.compare._divergence import Divergence, find_divergence
 from torchparity.compare._highlight import highlight
-from torchparity.compare._mapping import mapped_rows, renamed_modules
+from torchparity.compare._mapping import mapped_rows, renamed, renamed_modules
 from torchparity.compare._metrics import ValueComparer, fill_statistics
 from torchparity.compare._pair_reader import Progress
 from torchparity.compare._rows import Row, rows_of
@@ -98,10 +98,14 @@ class PartComparison:
         return _Stacks(self.candidate)
 
     def _align(self) -> list[RecordPair]:
-        self._baseline = renamed_modules(self.baseline.records, self._options.cell_mapping)
+        mapping = self._options.cell_mapping
+        self._baseline = renamed_modules(self.baseline.records, mapping, self.candidate.records)
         parents = Parents(self.candidate.construct, self.baseline.construct)
         if self._options.by == "fuzzy":
             parents = parents_of(self.candidate, self.baseline)
+        if mapping:
+            back = {baseline: name for name, baseline in mapping.items()}
+            parents.baseline = {name: parent and renamed(parent, back) for name, parent in parents.baseline.items()}
         return align(self.candidate.records, self._baseline, self._options.by, parents)
 
     def _left_out(self) -> dict[str, str]:
