@@ -346,3 +346,49 @@ def test_a_reader_that_goes_away_does_not_make_runs_equal(runs, unbuffered):
 
     os.close(writing)
     assert done.returncode == 1 and done.stderr == b""
+
+
+@pytest.mark.parametrize("form", ["command", "python"])
+def test_call_stacks_may_lie_elsewhere(runs, tmp_path, form):
+    shutil.copytree(runs / "conv-statistics-L1-base", tmp_path / "run")
+    dump = next((tmp_path / "run").rglob("dump.json"))
+    stacks = (dump.parent / "stack.json").rename(tmp_path / "calls.json")
+    if form == "command":
+        asked = {"npu_path": str(dump), "bench_path": str(dump), "stack_path": str(stacks)}
+        (tmp_path / "compare.json").write_text(json.dumps(asked))
+        arguments = ["-i", str(tmp_path / "compare.json"), "-o", str(tmp_path), "-s", "--format", "csv"]
+        assert main(["compare", *arguments]) == 0
+    else:
+        asked = {"npu_json_path": str(dump), "bench_json_path": str(dump), "stack_json_path": str(stacks)}
+        torchparity.compare(asked, tmp_path, stack_mode=True, formats=["csv"])
+
+    assert "File " in rows_of(next(tmp_path.glob("*.csv")))[0]["NPU_Stack_Info"]
+
+
+def test_call_stacks_that_are_not_there_are_said(runs, tmp_path, capsys):
+    dump = str(next((runs / "conv-statistics-L1-base").rglob("dump.json")))
+    asked = {"npu_path": dump, "bench_path": dump, "stack_path": str(tmp_path / "calls.json")}
+    (tmp_path / "compare.json").write_text(json.dumps({**asked, "is_print_compare_log": False}))
+    arguments = ["-i", str(tmp_path / "compare.json"), "-o", str(tmp_path), "-s", "--format", "csv"]
+
+    assert main(["compare", *arguments]) == 0
+
+    assert f"{tmp_path / 'calls.json'} does not exist" in capsys.readouterr().err
+    assert "File " in rows_of(next(tmp_path.glob("*.csv")))[0]["NPU_Stack_Info"]  # those beside dump.json
+
+
+def test_a_rank_that_only_one_run_has_is_a_difference(tmp_path, capsys):
+    left, right = write_steps(tmp_path / "left", (0,), 1.0), write_steps(tmp_path / "right", (0, 1), 1.0)
+
+    assert main(["compare", str(left), str(right), "--fail-on", "any"]) == 1
+    assert main(["compare", str(left), str(right), "--fail-on", "divergence"]) == 0
+
+    assert "2 ranks or steps of one run alone could not be compared" in capsys.readouterr().out
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_the_work(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+
+    assert main(["compare", "no-run", "no-other", "-o", str(tmp_path / "file" / "out")]) == 2
+
+    assert capsys.readouterr().err == f"torchparity: cannot write {tmp_path / 'file' / 'out'}: not a directory.\n"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import gc
+import os
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
@@ -78,6 +79,8 @@ def _run(options: Namespace) -> int:
     if options.cell_mapping:
         settings.cell_mapping = read_mapping(options.cell_mapping)
     formats = _formats(options)
+    if folder is not None:
+        _refuse_unwritable(folder)
     with progress() as show:
         done = compare_runs(candidate, baseline, settings, show)
         show("writing", 0, 0)
@@ -116,12 +119,23 @@ def _asked(options: Namespace) -> tuple[Path, Path, Options, Path | None]:
     if options.input_path is not None:
         config = load_compare_config(options.input_path)
         stacks = options.stack_mode if config.stack_path else None
-        settings = Options(by=by or "name", highlight=options.highlight, stacks=stacks)
+        settings = Options(by=by or "name", highlight=options.highlight, stacks=stacks, stack_path=config.stack_path)
         return Path(config.npu_path), Path(config.bench_path), settings, options.output_path or Path("output")
     candidate, baseline = options.candidate or options.target_path, options.baseline or options.golden_path
     if candidate is None or baseline is None:
         raise ConfigError("compare needs two runs: torchparity compare CANDIDATE BASELINE, or -i compare.json.")
     return candidate, baseline, Options(by=by or "order", highlight=options.highlight), options.output_path
+
+
+def _refuse_unwritable(folder: Path) -> None:
+    """Say now that nothing can be written, not after an hour of comparing."""
+    from torchparity.errors import RunWriteError
+
+    there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    if not there.is_dir():
+        raise RunWriteError(folder, "not a directory")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise RunWriteError(folder, "permission denied")
 
 
 def _formats(options: Namespace) -> list[str]:

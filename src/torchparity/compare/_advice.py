@@ -30,7 +30,7 @@ _INCOMPARABLE = "No row could be compared: check that both runs are of one model
 _NOTHING = "All data in comparison result meets the accuracy requirements."
 
 
-def agreement(*, has_compared: bool, paired: int, alone: int, lost: int) -> str:
+def agreement(*, has_compared: bool, paired: int, alone: int, parts: int, lost: int) -> str:
     """Return the one sentence for runs that part nowhere: whether they agree, and what nobody could compare."""
     if not paired:
         return "The runs cannot be compared: they have no record in common."
@@ -39,6 +39,7 @@ def agreement(*, has_compared: bool, paired: int, alone: int, lost: int) -> str:
         why = f"there are {unread}" if lost else "their common records hold nothing to compare"
         return f"The runs cannot be compared: {why}."
     left = [f"{counted(alone, 'record')} of one run alone"] if alone else []
+    left += [f"{parts} {'ranks or steps' if parts > 1 else 'rank or step'} of one run alone"] if parts else []
     left += [unread] if lost else []
     rest = f"; {' and '.join(left)} could not be compared" if left else ""
     return f"The runs agree: no record differs by more than rounding{rest}."

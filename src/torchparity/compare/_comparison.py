@@ -36,6 +36,7 @@ class Comparison:
         self.candidate, self.baseline = candidate, baseline
         self.parts, self.notes = list(parts), list(notes)
         self._found = [part.divergence for part in self.parts]
+        self.parts_alone = 0  # steps and ranks that only one of the runs has
         self.timestamp = time.strftime("%Y%m%d%H%M%S")
 
     @property
@@ -51,7 +52,7 @@ class Comparison:
     @property
     def has_differences(self) -> bool:
         """Whether any row has a verdict against it, or a tensor that could not be compared."""
-        return any(differs(row) for part in self.parts for row in part.rows)
+        return self.parts_alone > 0 or any(differs(row) for part in self.parts for row in part.rows)
 
     @property
     def has_compared(self) -> bool:
@@ -71,6 +72,7 @@ class Comparison:
             has_compared=self.has_compared,
             paired=sum(pair.how != "unmatched" for pair in pairs),
             alone=sum(pair.how == "unmatched" and not pair.is_recompute for pair in pairs),
+            parts=self.parts_alone,
             lost=sum(row.is_lost for part in self.parts for row in part.rows),
         )
 
@@ -129,6 +131,8 @@ def compare_runs(
     """Compare every step and rank that both runs have; what only one has is a note."""
     left, right = open_run(candidate), open_run(baseline)
     pairs, notes = _paired(left, right)
+    if options.stack_path and len(pairs) == 1:
+        pairs[0][0].use_stacks(Path(options.stack_path))
     parts = []
     for mine, other in pairs:
         what = f"comparing step {mine.step}, rank {mine.rank}"
@@ -138,7 +142,9 @@ def compare_runs(
         notes += [f"candidate: {problem}" for problem in mine.problems]
         notes += [f"baseline: {problem}" for problem in other.problems]
         parts.append(part)
-    return Comparison(Path(candidate), Path(baseline), parts, notes)
+    done = Comparison(Path(candidate), Path(baseline), parts, notes)
+    done.parts_alone = len(left.parts) + len(right.parts) - 2 * len(pairs)
+    return done
 
 
 def _paired(left: RunReader, right: RunReader) -> tuple[list[tuple[RunPart, RunPart]], list[str]]:

@@ -30,7 +30,11 @@ _WORDS = {"md5": "checksums", "statistics": "statistics", "real": "values"}
 
 
 class Options:
-    """How two parts are compared."""
+    """How two parts are compared.
+
+    `stacks` says whether call stacks are shown, by default where there are any. `stack_path` is the file with
+    those of a candidate of one part, where it is not beside the records.
+    """
 
     def __init__(
         self,
@@ -38,10 +42,12 @@ class Options:
         by: Alignment = "order",
         highlight: bool = False,
         stacks: bool | None = None,
+        stack_path: str | None = None,
         data_mapping: Mapping[str, str] = _PLAIN,
         cell_mapping: Mapping[str, str] = _PLAIN,
     ) -> None:
-        self.by, self.highlight, self.stacks = by, highlight, stacks
+        self.by, self.highlight = by, highlight
+        self.stacks, self.stack_path = stacks, stack_path
         self.data_mapping, self.cell_mapping = data_mapping, cell_mapping
 
 
