@@ -176,3 +176,21 @@ def test_one_run_with_checksums_and_one_without_say_so(compare):
 
     assert "cannot be compared" in done.headline()
     assert any("have nothing in common" in note for note in done.notes)
+
+
+@pytest.mark.parametrize(
+    ("least", "agrees"), [pytest.param(1e-30, True, id="underflow"), pytest.param(-0.5, False, id="relu")]
+)
+def test_a_smallest_value_of_zero_is_measured_by_the_largest(compare, least, agrees):
+    runs = [{EXP: call([of(1.0)], [tensor(Min=value)])} for value in (least, 0.0)]
+
+    done = compare(*runs)
+
+    assert (done.first_divergence is None) == agrees
+    assert agrees or done.first_divergence.deviation == 0.5
+
+
+def test_nothing_but_zeros_is_measured_by_what_there_is(compare):
+    runs = [{EXP: call([of(1.0)], [of(value)])} for value in (1e-30, 0.0)]
+
+    assert compare(*runs).first_divergence is None

@@ -25,7 +25,7 @@ _FLOAT8 = 0.5
 _ARGUMENT = 1e-5  # a number may have been read out of a tensor of float32
 _ARGUMENTS = frozenset({"bool", "int", "float", "complex", "slice", "torch.Size"})  # not devices, which may differ
 _NONE_ALONE: Mapping[str, str] = {}
-_MAX, _MIN, _NORM = 0, 1, 3
+_MAX, _MIN, _MEAN, _NORM = range(4)
 
 
 class Divergence(msgspec.Struct, frozen=True):
@@ -98,25 +98,31 @@ def _of_argument(left: Any, right: Any) -> float:
 
 
 def _of_statistics(row: Row) -> float | None:
-    largest, smallest, norm = row.relative[_MAX], row.relative[_MIN], row.relative[_NORM]
-    if largest.__class__ is smallest.__class__ is norm.__class__ is float and largest + smallest + norm < math.inf:
-        return max(largest, smallest, norm)
-    if row.verdict == "Warning" and any(error != error for error in (largest, smallest, norm)):
-        return math.inf
+    """Return how far max and min are off, relative to the larger of them, and the norm, relative to itself.
+
+    A smallest value near zero is what rounding left of it: relative to itself it may be off by anything.
+    """
     if row.candidate is None or row.baseline is None:
         return None
-    pairs = list(zip(row.candidate.values(), row.baseline.values(), row.relative, strict=True))
-    known = [_of_statistic(*pairs[place]) for place in (_MAX, _MIN, _NORM)]
+    if row.verdict == "Warning" and any(error != error for error in row.relative):
+        return math.inf
+    mine, other = row.candidate.values(), row.baseline.values()
+    scale = max((abs(value) for value in other[:_MEAN] if _is_scale(value)), default=0.0)
+    known = [_of_statistic(mine[place], other[place], scale) for place in (_MAX, _MIN)]
+    if scale:
+        known.append(_of_statistic(mine[_NORM], other[_NORM], abs(other[_NORM]) if _is_scale(other[_NORM]) else scale))
     return max((error for error in known if error is not None), default=None)
 
 
-def _of_statistic(left: Any, right: Any, relative: Any) -> float | None:
+def _of_statistic(left: Any, right: Any, scale: float) -> float | None:
     """Return how far one statistic is off; masks have truth values, which are apart or not."""
     if left is None or right is None:
         return None
-    if is_number(relative):
-        return 0.0 if math.isnan(relative) else float(relative)
-    return float(left != right)
+    if left == right or (left != left and right != right):  # nan is not itself
+        return 0.0
+    if not is_number(left) or not is_number(right):
+        return 1.0
+    return float(abs(left - right) / (scale or 1.0))
 
 
 def _of_values(row: Row) -> float | None:
