@@ -97,6 +97,8 @@ def test_the_coarser_of_two_dtypes_decides_what_rounding_is(compare):
         pytest.param(of(1.0), of("inf"), id="finite-inf"),
         pytest.param(of("inf"), of("-inf"), id="inf-minus-inf"),
         pytest.param(of("nan"), of("inf"), id="nan-inf"),
+        pytest.param(tensor(Min="nan"), tensor(), id="nan-min"),
+        pytest.param(tensor(Norm="inf"), tensor(), id="inf-norm"),
     ],
 )
 def test_an_infinity_on_one_side_is_a_warning(compare, left, right):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from itertools import groupby
 from typing import Any, Literal
 
@@ -24,6 +25,7 @@ _TOLERANCE = {"torch.float64": 1e-10, "torch.float32": 1e-5, "torch.float16": 5e
 _FLOAT8 = 0.5
 _ARGUMENT = 1e-5  # a number may have been read out of a tensor of float32
 _ARGUMENTS = frozenset({"bool", "int", "float", "complex", "slice", "torch.Size"})  # not devices, which may differ
+_ONLY_FLOATS = {float}
 _NONE_ALONE: Mapping[str, str] = {}
 _MAX, _MIN, _MEAN, _NORM = range(4)
 
@@ -104,9 +106,14 @@ def _of_statistics(row: Row) -> float | None:
     """
     if row.candidate is None or row.baseline is None:
         return None
+    mine, other = row.candidate.values(), row.baseline.values()
+    if set(map(type, mine + other)) == _ONLY_FLOATS:  # nearly every row
+        largest, smallest, _, norm = other
+        scale, above, below = max(abs(largest), abs(smallest)), abs(mine[0] - largest), abs(mine[1] - smallest)
+        if 0 < scale < math.inf and 0 < norm < math.inf and above + below + mine[3] < math.inf:
+            return float(max(above / scale, below / scale, abs(mine[3] - norm) / norm))
     if row.verdict == "Warning" and any(error != error for error in row.relative):
         return math.inf
-    mine, other = row.candidate.values(), row.baseline.values()
     scale = max((abs(value) for value in other[:_MEAN] if _is_scale(value)), default=0.0)
     known = [_of_statistic(mine[place], other[place], scale) for place in (_MAX, _MIN)]
     if scale:
@@ -147,17 +154,20 @@ def _is_scale(value: Any) -> bool:
 def is_apart(row: Row, mode: Mode) -> bool:
     """Tell whether the two sides differ by more than rounding."""
     found = deviation(row, mode)
-    return found is not None and found > _tolerance(row)
+    return found is not None and found > 0 and found > _tolerance(row)
 
 
 def _tolerance(row: Row) -> float:
     """Return what rounding may make of a row: the coarser of its two dtypes decides."""
     leaves = [side.leaf for side in (row.candidate, row.baseline) if side is not None]
+    if leaves[0].__class__ is leaves[-1].__class__ is TensorLeaf:  # nearly every row
+        return max(_rounding(leaves[0].dtype), _rounding(leaves[-1].dtype))
     if _is_argument(row):
         return _ARGUMENT if any(isinstance(leaf, ValueLeaf) and leaf.type == "float" for leaf in leaves) else 0.0
     return max(_rounding(leaf.dtype) for leaf in leaves if isinstance(leaf, TensorLeaf))
 
 
+@lru_cache(maxsize=64)
 def _rounding(dtype: str) -> float:
     return _FLOAT8 if dtype.startswith("torch.float8") else _TOLERANCE.get(dtype, 0.0)
 
