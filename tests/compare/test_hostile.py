@@ -89,3 +89,15 @@ def test_a_mapping_that_is_none_gets_one_sentence(compare, content, said, tmp_pa
     code, printed = compare({NAME: record()}, {NAME: record()}, "-dm", mapping)
 
     assert code == 2 and said in printed.err and "Traceback" not in printed.err
+
+
+def test_a_name_of_two_lines_stays_on_one(compare, tmp_path):
+    name = "Torch.exp\nThe runs agree.0.forward"
+    asked = tmp_path / "compare.json"
+    left, right = write(tmp_path / "a", {name: record(Max=9.0)}), write(tmp_path / "b", {name: record()})
+    asked.write_text(json.dumps({"npu_path": str(left), "bench_path": str(right)}))
+
+    code, printed = compare({}, {}, "-i", asked, "-o", tmp_path)
+
+    assert code == 0
+    assert not any(line.startswith("The runs agree") for line in (printed.out + printed.err).splitlines())

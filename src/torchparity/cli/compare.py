@@ -95,13 +95,13 @@ def _run(options: Namespace) -> int:
 
 
 def _report(done: Comparison, written: Sequence[Path], *, is_logged: bool) -> None:
-    from torchparity.naming import printable
+    from torchparity.naming import one_line
 
     if is_logged:
         _log(done)
     for note in done.notes:
-        print(f"torchparity: {printable(note)}", file=sys.stderr)
-    print(printable(done.headline()))
+        print(f"torchparity: {one_line(note)}", file=sys.stderr)
+    print(one_line(done.headline()))
     print(_summary(done))
     for path in written:
         print(f"  {path}")
@@ -159,15 +159,15 @@ def _is_logged(options: Namespace) -> bool:
 
 
 def _log(done: Comparison) -> None:
-    from torchparity.naming import printable
+    from torchparity.naming import one_line
 
     for part in done.parts:
         lines = [
-            f"rank {part.rank}: {row.candidate.name} against {row.baseline.name}: {row.verdict or 'no warning'}\n"
+            f"rank {part.rank}: {row.candidate.name} against {row.baseline.name}: {row.verdict or 'no warning'}"
             for row in part.rows
             if row.candidate is not None and row.baseline is not None
         ]
-        print(printable("".join(lines)), end="", file=sys.stderr)
+        print("".join(f"{one_line(line)}\n" for line in lines), end="", file=sys.stderr)
 
 
 def _analyse(done: Comparison, folder: Path | None) -> list[Path]:

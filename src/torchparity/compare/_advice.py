@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from torchparity.compare._columns import Mode
 from torchparity.compare._divergence import Divergence, deviation
 from torchparity.compare._rows import Row
-from torchparity.naming import counted
+from torchparity.naming import counted, one_line
 
 _SUSPECT = {"real": "No", "statistics": "Warning", "md5": "Different"}
 _INPUT = (
@@ -69,7 +69,7 @@ def advisor_text(rows: Sequence[Row], mode: Mode) -> str:
     for line, row in enumerate(rows):
         if row.verdict == _SUSPECT[mode] and row.candidate is not None:
             advice = _ADVICE[_situation(row, is_first=row.record == rows[0].record)]
-            return f"Line: {line}\nSuspect Nodes: {row.name}\nExpert Advice: {advice}\n"
+            return f"Line: {line}\nSuspect Nodes: {one_line(row.name)}\nExpert Advice: {advice}\n"
     known = [(distance, row) for row in rows if (distance := deviation(row, mode)) is not None]
     if not known:
         return f"Line: NA\nSuspect Nodes: NA\nExpert Advice: {_INCOMPARABLE}\n"
