@@ -196,3 +196,12 @@ def test_nothing_but_zeros_is_measured_by_what_there_is(compare):
     runs = [{EXP: call([of(1.0)], [of(value)])} for value in (1e-30, 0.0)]
 
     assert compare(*runs).first_divergence is None
+
+
+def test_tensors_without_a_checksum_do_not_pass(compare):
+    checked, unchecked = tensor(md5="12345678"), tensor()
+
+    done = compare(*[{EXP: call([checked, unchecked, None], [checked])}] * 2)
+
+    assert done.frame["Result"].to_list() == ["Pass", "N/A", "Pass", "Pass"]
+    assert done.first_divergence is None

@@ -86,7 +86,7 @@ def deviation(row: Row, mode: Mode) -> float | None:
     if isinstance(mine, TensorLeaf) and isinstance(other, TensorLeaf) and mine.shape != other.shape:
         return math.inf
     if mode == "md5":
-        return math.inf if row.verdict == "Different" else 0.0
+        return {"Different": math.inf, "Pass": 0.0}.get(row.verdict)
     if isinstance(mine, ValueLeaf) and isinstance(other, ValueLeaf):
         kinds = {mine.type, other.type}
         return _of_argument(row.candidate.values()[0], row.baseline.values()[0]) if kinds <= _ARGUMENTS else None
