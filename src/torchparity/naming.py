@@ -174,6 +174,11 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() or char == "\n" else "?" for char in text)
 
 
+def one_line(text: str) -> str:
+    """Return text from a file as one line of a terminal: a name that holds a newline must not begin another."""
+    return printable(text).replace("\n", "?")
+
+
 def canonical_operator(operator: str) -> str:
     """Return the one name of an operator that tools and torch aliases spell differently.
 

@@ -285,3 +285,110 @@ def test_a_bar_is_shown_to_people_only(runs, is_terminal):
     assert done.returncode == 0
     assert (b"comparing step 0, rank 0" in shown) == is_terminal
     assert is_terminal or shown == b""
+
+
+def write_steps(path, ranks, value):
+    """Write two steps of each rank, with one record."""
+    for rank in ranks:
+        with torchparity.RunWriter(path, rank=rank) as writer:
+            for step in (0, 1):
+                writer.start_step(step)
+                leaf = TensorLeaf(
+                    dtype="torch.float32", shape=(1,), statistics=Statistics(max=value, min=value, norm=value)
+                )
+                writer.add(torchparity.Record(name=f"Torch.exp.{step}.forward", direction="forward", output=[leaf]))
+                writer.finish_step()
+    return path
+
+
+def test_the_analysis_of_several_steps_and_ranks_overwrites_nothing(tmp_path, capsys):
+    left, right = write_steps(tmp_path / "left", (0, 1), 2.0), write_steps(tmp_path / "right", (0, 1), 1.0)
+    out = tmp_path / "out"
+
+    assert main(["compare", str(left), str(right), "-o", str(out), "-da", "--format", "json"]) == 0
+
+    printed = [line.strip() for line in capsys.readouterr().out.splitlines() if line.startswith("  ")]
+    assert len(printed) == len(set(printed)) == len(list(out.iterdir())) == 13
+    nodes = json.loads(next(out.glob("diff_analyze_*.json")).read_text())
+    assert [node[0]["op_name"] for node in nodes.values()] == ["Torch.exp.0.forward"] * 2  # of the first step
+
+
+def test_processes_are_paired_by_step_whatever_their_number(tmp_path, capsys):
+    for name, process in (("left", 123), ("right", 456)):
+        run = write_steps(tmp_path / name, (0,), 1.0)
+        for step in (0, 1):
+            (run / f"step{step}" / "rank0").rename(run / f"step{step}" / f"proc{process}")
+
+    assert main(["compare", str(tmp_path / "left"), str(tmp_path / "right")]) == 0
+
+    printed = capsys.readouterr()
+    assert "2 records: 2 paired by name" in printed.out and printed.err == ""
+
+
+def test_another_step_or_rank_than_asked_for_is_said(tmp_path, capsys):
+    left, right = write_steps(tmp_path / "left", (0,), 1.0), write_steps(tmp_path / "right", (1,), 1.0)
+
+    assert main(["compare", str(left / "step1"), str(right / "step0")]) == 0
+
+    assert "step 1, rank 0 of the candidate is compared with step 0, rank 1 of the baseline" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pipe that can be closed")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_reader_that_goes_away_does_not_make_runs_equal(runs, unbuffered):
+    left, right = (str(runs / f"conv-tensor-L1-{name}") for name in ("nan", "base"))
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "torchparity", "compare", left, right, "--fail-on", "any"]
+
+    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, env=environment)
+
+    os.close(writing)
+    assert done.returncode == 1 and done.stderr == b""
+
+
+@pytest.mark.parametrize("form", ["command", "python"])
+def test_call_stacks_may_lie_elsewhere(runs, tmp_path, form):
+    shutil.copytree(runs / "conv-statistics-L1-base", tmp_path / "run")
+    dump = next((tmp_path / "run").rglob("dump.json"))
+    stacks = (dump.parent / "stack.json").rename(tmp_path / "calls.json")
+    if form == "command":
+        asked = {"npu_path": str(dump), "bench_path": str(dump), "stack_path": str(stacks)}
+        (tmp_path / "compare.json").write_text(json.dumps(asked))
+        arguments = ["-i", str(tmp_path / "compare.json"), "-o", str(tmp_path), "-s", "--format", "csv"]
+        assert main(["compare", *arguments]) == 0
+    else:
+        asked = {"npu_json_path": str(dump), "bench_json_path": str(dump), "stack_json_path": str(stacks)}
+        torchparity.compare(asked, tmp_path, stack_mode=True, formats=["csv"])
+
+    assert "File " in rows_of(next(tmp_path.glob("*.csv")))[0]["NPU_Stack_Info"]
+
+
+def test_call_stacks_that_are_not_there_are_said(runs, tmp_path, capsys):
+    dump = str(next((runs / "conv-statistics-L1-base").rglob("dump.json")))
+    asked = {"npu_path": dump, "bench_path": dump, "stack_path": str(tmp_path / "calls.json")}
+    (tmp_path / "compare.json").write_text(json.dumps({**asked, "is_print_compare_log": False}))
+    arguments = ["-i", str(tmp_path / "compare.json"), "-o", str(tmp_path), "-s", "--format", "csv"]
+
+    assert main(["compare", *arguments]) == 0
+
+    assert f"{tmp_path / 'calls.json'} does not exist" in capsys.readouterr().err
+    assert "File " in rows_of(next(tmp_path.glob("*.csv")))[0]["NPU_Stack_Info"]  # those beside dump.json
+
+
+def test_a_rank_that_only_one_run_has_is_a_difference(tmp_path, capsys):
+    left, right = write_steps(tmp_path / "left", (0,), 1.0), write_steps(tmp_path / "right", (0, 1), 1.0)
+
+    assert main(["compare", str(left), str(right), "--fail-on", "any"]) == 1
+    assert main(["compare", str(left), str(right), "--fail-on", "divergence"]) == 0
+
+    assert "2 ranks or steps of one run alone could not be compared" in capsys.readouterr().out
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_the_work(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+
+    assert main(["compare", "no-run", "no-other", "-o", str(tmp_path / "file" / "out")]) == 2
+
+    assert capsys.readouterr().err == f"torchparity: cannot write {tmp_path / 'file' / 'out'}: not a directory.\n"

@@ -7,7 +7,6 @@ command runs, so that help appears at once.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -18,6 +17,7 @@ from types import ModuleType
 from rich_argparse import RawDescriptionRichHelpFormatter
 
 from torchparity import __version__
+from torchparity.cli._output import forget_stdout
 from torchparity.errors import InternalError, ParityError, RunWriteError
 from torchparity.naming import printable
 
@@ -28,6 +28,7 @@ def command_names() -> list[str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return its exit code: 0 fine, 1 differences, 2 usage or bad input, 3 our fault."""
+    code = 0
     try:
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, TextIOWrapper):
@@ -39,10 +40,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ParityError as error:
         return _fail(error)
     except BrokenPipeError:
-        _forget_stdout()  # the reader of our output has seen enough
-        return 0
+        forget_stdout()  # the reader of our output has seen enough
+        return code
     except OSError as error:  # a full disk behind ">"
-        _forget_stdout()
+        forget_stdout()
         return _fail(RunWriteError(error.filename or "the output", error.strerror or str(error)))
     except KeyboardInterrupt:
         return 130
@@ -73,12 +74,6 @@ def _run(arguments: Sequence[str] | None) -> int:
 def _fail(error: ParityError) -> int:
     print(f"torchparity: {printable(str(error))}", file=sys.stderr)
     return error.exit_code
-
-
-def _forget_stdout() -> None:
-    """Point stdout away, or Python fails once more when it flushes at exit."""
-    if sys.stdout is not None:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _parser(commands: dict[str, ModuleType]) -> argparse.ArgumentParser:

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import atexit
 import gc
+import os
 import sys
 from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -66,10 +68,10 @@ def run(options: Namespace) -> int:
 
 
 def _run(options: Namespace) -> int:
+    from torchparity.cli._output import forget_stdout
     from torchparity.cli._progress import progress
     from torchparity.compare import compare_runs
     from torchparity.compare._mapping import read_mapping
-    from torchparity.naming import printable
 
     candidate, baseline, settings, folder = _asked(options)
     if options.data_mapping:
@@ -77,21 +79,32 @@ def _run(options: Namespace) -> int:
     if options.cell_mapping:
         settings.cell_mapping = read_mapping(options.cell_mapping)
     formats = _formats(options)
+    if folder is not None:
+        _refuse_unwritable(folder)
     with progress() as show:
         done = compare_runs(candidate, baseline, settings, show)
         show("writing", 0, 0)
         written = done.write(folder, formats, advice=not options.compare_only) if folder is not None else []
-    if _is_logged(options):
-        _log(done)
     if options.diff_analyze:
         written += _analyse(done, folder)
+    try:
+        _report(done, written, is_logged=_is_logged(options))
+    except BrokenPipeError:
+        forget_stdout()  # nobody reads on, but the exit code still tells whether the runs differ
+    return _exit_code(done, options.fail_on)
+
+
+def _report(done: Comparison, written: Sequence[Path], *, is_logged: bool) -> None:
+    from torchparity.naming import one_line
+
+    if is_logged:
+        _log(done)
     for note in done.notes:
-        print(f"torchparity: {printable(note)}", file=sys.stderr)
-    print(printable(done.headline()))
+        print(f"torchparity: {one_line(note)}", file=sys.stderr)
+    print(one_line(done.headline()))
     print(_summary(done))
     for path in written:
         print(f"  {path}")
-    return _exit_code(done, options.fail_on)
 
 
 def _asked(options: Namespace) -> tuple[Path, Path, Options, Path | None]:
@@ -106,12 +119,23 @@ def _asked(options: Namespace) -> tuple[Path, Path, Options, Path | None]:
     if options.input_path is not None:
         config = load_compare_config(options.input_path)
         stacks = options.stack_mode if config.stack_path else None
-        settings = Options(by=by or "name", highlight=options.highlight, stacks=stacks)
+        settings = Options(by=by or "name", highlight=options.highlight, stacks=stacks, stack_path=config.stack_path)
         return Path(config.npu_path), Path(config.bench_path), settings, options.output_path or Path("output")
     candidate, baseline = options.candidate or options.target_path, options.baseline or options.golden_path
     if candidate is None or baseline is None:
         raise ConfigError("compare needs two runs: torchparity compare CANDIDATE BASELINE, or -i compare.json.")
     return candidate, baseline, Options(by=by or "order", highlight=options.highlight), options.output_path
+
+
+def _refuse_unwritable(folder: Path) -> None:
+    """Say now that nothing can be written, not after an hour of comparing."""
+    from torchparity.errors import RunWriteError
+
+    there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    if not there.is_dir():
+        raise RunWriteError(folder, "not a directory")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise RunWriteError(folder, "permission denied")
 
 
 def _formats(options: Namespace) -> list[str]:
@@ -135,15 +159,15 @@ def _is_logged(options: Namespace) -> bool:
 
 
 def _log(done: Comparison) -> None:
-    from torchparity.naming import printable
+    from torchparity.naming import one_line
 
     for part in done.parts:
         lines = [
-            f"rank {part.rank}: {row.candidate.name} against {row.baseline.name}: {row.verdict or 'no warning'}\n"
+            f"rank {part.rank}: {row.candidate.name} against {row.baseline.name}: {row.verdict or 'no warning'}"
             for row in part.rows
             if row.candidate is not None and row.baseline is not None
         ]
-        print(printable("".join(lines)), end="", file=sys.stderr)
+        print("".join(f"{one_line(line)}\n" for line in lines), end="", file=sys.stderr)
 
 
 def _analyse(done: Comparison, folder: Path | None) -> list[Path]:
@@ -168,11 +192,12 @@ def _summary(done: Comparison) -> str:
     modes = {"real": "values", "statistics": "statistics", "md5": "checksums"}
     rows = sum(len(part.rows) for part in done.parts)
     mode = " and ".join(sorted({modes[part.mode] for part in done.parts}))
-    return f"{counted(sum(counts.values()), 'record')}: {said}; {counted(rows, 'row')} compared by {mode}."
+    records = counted(sum(counts.values()), "record")
+    return f"{records}: {said or 'nothing to pair'}; {counted(rows, 'row')} compared by {mode}."
 
 
 def _exit_code(done: Comparison, fail_on: str) -> int:
     if fail_on == "never":
         return 0
-    found = done.first_divergence is not None
+    found = done.first_divergence is not None or not done.has_compared
     return int(found if fail_on == "divergence" else found or done.has_differences)

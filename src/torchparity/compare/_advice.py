@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from torchparity.compare._columns import Mode
 from torchparity.compare._divergence import Divergence, deviation
 from torchparity.compare._rows import Row
+from torchparity.naming import counted, one_line
 
 _SUSPECT = {"real": "No", "statistics": "Warning", "md5": "Different"}
 _INPUT = (
@@ -25,13 +26,27 @@ _ADVICE = {
 }
 _WORST = 5
 _WORST_ROWS = " The rows that are furthest apart:"
+_INCOMPARABLE = "No row could be compared: check that both runs are of one model and kept the same kind of data."
 _NOTHING = "All data in comparison result meets the accuracy requirements."
 
 
-def headline(found: Divergence | None, parent: str | None, frame: str | None, mode: Mode = "real") -> str:
+def agreement(*, has_compared: bool, paired: int, alone: int, parts: int, lost: int) -> str:
+    """Return the one sentence for runs that part nowhere: whether they agree, and what nobody could compare."""
+    if not paired:
+        return "The runs cannot be compared: they have no record in common."
+    unread = f"{counted(lost, 'row')} whose values cannot be read"
+    if not has_compared:
+        why = f"there are {unread}" if lost else "their common records hold nothing to compare"
+        return f"The runs cannot be compared: {why}."
+    left = [f"{counted(alone, 'record')} of one run alone"] if alone else []
+    left += [f"{parts} {'ranks or steps' if parts > 1 else 'rank or step'} of one run alone"] if parts else []
+    left += [unread] if lost else []
+    rest = f"; {' and '.join(left)} could not be compared" if left else ""
+    return f"The runs agree: no record differs by more than rounding{rest}."
+
+
+def headline(found: Divergence, parent: str | None, frame: str | None, mode: Mode) -> str:
     """Return the one sentence that names where the runs part."""
-    if found is None:
-        return "The runs agree: no record differs by more than rounding."
     off = "another checksum" if mode == "md5" else f"off by {_amount(found.deviation)}"
     place = f" in {parent}" if parent else ""
     item = found.item.removeprefix(f"{found.record}.")
@@ -40,6 +55,7 @@ def headline(found: Divergence | None, parent: str | None, frame: str | None, mo
         received = "equal" if found.input_deviation == 0 else f"within {_amount(found.input_deviation)}"
         return f"First divergence: {found.record}{place}: inputs {received}, {item} {off}{line}."
     words = {
+        "argument": "an argument differs and so does its output",
         "weights": "the weights differ already",
         "data": "the data differ already",
         "unpaired": f"its input differs after {found.unpaired}, which only one run has",
@@ -53,8 +69,11 @@ def advisor_text(rows: Sequence[Row], mode: Mode) -> str:
     for line, row in enumerate(rows):
         if row.verdict == _SUSPECT[mode] and row.candidate is not None:
             advice = _ADVICE[_situation(row, is_first=row.record == rows[0].record)]
-            return f"Line: {line}\nSuspect Nodes: {row.name}\nExpert Advice: {advice}\n"
-    apart = [(distance, row) for row in rows if (distance := deviation(row, mode)) is not None and distance > 0]
+            return f"Line: {line}\nSuspect Nodes: {one_line(row.name)}\nExpert Advice: {advice}\n"
+    known = [(distance, row) for row in rows if (distance := deviation(row, mode)) is not None]
+    if not known:
+        return f"Line: NA\nSuspect Nodes: NA\nExpert Advice: {_INCOMPARABLE}\n"
+    apart = [(distance, row) for distance, row in known if distance > 0]
     worst = sorted(apart, key=lambda entry: -entry[0])[:_WORST]
     listed = "".join(f"\n  {row.name} off by {_amount(distance)}" for distance, row in worst)
     return f"Line: NA\nSuspect Nodes: NA\nExpert Advice: {_NOTHING}{_WORST_ROWS + listed if listed else ''}\n"

@@ -31,6 +31,11 @@ class RecordPair(msgspec.Struct, gc=False):
     baseline: Record | None
     how: How
 
+    @property
+    def is_recompute(self) -> bool:
+        record = self.candidate or self.baseline
+        return record is not None and record.is_recompute
+
 
 class Parents(msgspec.Struct):
     """Where each record of both runs was called from: its enclosing module, or what stands for it."""
@@ -98,8 +103,8 @@ def _fuzzy(candidate: Mapping[str, Record], baseline: Mapping[str, Record], pare
     What is passed on the way is dropped. Calls fit that differ in their number alone, from the same module or
     function, with tensors of the same shapes.
     """
-    left = [(name, _form(record, parents.candidate)) for name, record in candidate.items()]
-    right = [(name, _form(record, parents.baseline)) for name, record in baseline.items()]
+    left = [(name, _form(name, record, parents.candidate)) for name, record in candidate.items()]
+    right = [(name, _form(name, record, parents.baseline)) for name, record in baseline.items()]
     partners: dict[str, str] = {}
     mine: list[tuple[str, object]] = []
     others: list[tuple[str, object]] = []
@@ -121,10 +126,10 @@ def _newest_fits(entries: Sequence[tuple[str, object]], others: Sequence[tuple[s
     return next(((len(entries) - 1, place) for place, (_, form) in enumerate(others) if form == wanted), None)
 
 
-def _form(record: Record, parents: Mapping[str, str | None]) -> object:
-    if record.name.startswith("Module."):
-        return record.name, _shapes(record)
-    return without_number(record.name), without_number(parents.get(record.name) or ""), _shapes(record)
+def _form(name: str, record: Record, parents: Mapping[str, str | None]) -> object:
+    if name.startswith("Module."):
+        return name, _shapes(record)
+    return without_number(name), without_number(parents.get(name) or ""), _shapes(record)
 
 
 def _shapes(record: Record) -> tuple[tuple[int, ...], ...]:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from torchparity.compare._comparison import Comparison
-from torchparity.compare._divergence import deviation, find_divergence, is_apart
+from torchparity.compare._divergence import deviation, is_apart
 from torchparity.compare._metrics import checksums, fill_statistics
 from torchparity.compare._parts import PartComparison
 from torchparity.compare._rows import Row, Side
@@ -18,12 +18,16 @@ _VALUES = ("max", "min", "mean", "l2norm")
 
 
 def write_analysis(done: Comparison, folder: Path) -> list[Path]:
-    """Write compare_result_rank{r}.json for each rank and diff_analyze.json where a node differs."""
-    written, nodes = [], {}
+    """Write compare_result_rank{r}.json for each rank, and diff_analyze.json for the first step that differs."""
+    written: list[Path] = []
+    nodes: dict[str, list[dict[str, Any]]] = {}
+    steps = {part.step for part in done.parts}
+    first = next((part.step for part in done.parts if part.divergence is not None), None)
     for part in done.parts:
-        path = folder / f"compare_result_rank{part.rank}_{done.timestamp}.json"
+        step = f"_step{part.step}" if len(steps) > 1 else ""
+        path = folder / f"compare_result{step}_rank{part.rank}_{done.timestamp}.json"
         written.append(_write(path, _records(part)))
-        if (found := _first_node(part)) is not None:
+        if part.step == first and (found := _first_node(part)) is not None:
             nodes[f"rank_{part.rank}"] = [found]
     if nodes:
         written.append(_write(folder / f"diff_analyze_{done.timestamp}.json", _earliest(nodes)))
@@ -51,7 +55,7 @@ def _records(part: PartComparison) -> dict[str, Any]:
 
 
 def _first_node(part: PartComparison) -> dict[str, Any] | None:
-    found = find_divergence(part.rows, part.mode)
+    found = part.divergence
     if found is None:
         return None
     names = list(dict.fromkeys(row.record for row in part.rows))

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torchparity import plugins
-from torchparity.compare._advice import advisor_text, headline
+from torchparity.compare._advice import advisor_text, agreement, headline
 from torchparity.compare._columns import NUMERIC
-from torchparity.compare._divergence import Divergence, find_divergence
+from torchparity.compare._divergence import Divergence, deviation
 from torchparity.compare._parts import Options, PartComparison
 from torchparity.compare._verdicts import differs
 from torchparity.errors import RunNotFoundError, RunWriteError
@@ -35,7 +35,8 @@ class Comparison:
     def __init__(self, candidate: Path, baseline: Path, parts: Sequence[PartComparison], notes: Sequence[str]) -> None:
         self.candidate, self.baseline = candidate, baseline
         self.parts, self.notes = list(parts), list(notes)
-        self._found = [find_divergence(part.rows, part.mode) for part in self.parts]
+        self._found = [part.divergence for part in self.parts]
+        self.parts_alone = 0  # steps and ranks that only one of the runs has
         self.timestamp = time.strftime("%Y%m%d%H%M%S")
 
     @property
@@ -50,8 +51,13 @@ class Comparison:
 
     @property
     def has_differences(self) -> bool:
-        """Whether any row has a verdict against it."""
-        return any(differs(row) for part in self.parts for row in part.rows)
+        """Whether any row has a verdict against it, or a tensor that could not be compared."""
+        return self.parts_alone > 0 or any(differs(row) for part in self.parts for row in part.rows)
+
+    @property
+    def has_compared(self) -> bool:
+        """Whether there was anything to compare."""
+        return any(deviation(row, part.mode) is not None for part in self.parts for row in part.rows)
 
     def headline(self) -> str:
         """Return one sentence: where the runs part, with module, line of code and numbers."""
@@ -61,7 +67,14 @@ class Comparison:
                 frames = [frame for frame in part.stack_of(found.record) if "site-packages" not in frame]
                 where = f"step {part.step}, rank {part.rank}: " if len(self.parts) > 1 else ""
                 return where + headline(found, parent, _place(frames[0]) if frames else None, part.mode)
-        return headline(None, None, None)
+        pairs = [pair for part in self.parts for pair in part.pairs]
+        return agreement(
+            has_compared=self.has_compared,
+            paired=sum(pair.how != "unmatched" for pair in pairs),
+            alone=sum(pair.how == "unmatched" and not pair.is_recompute for pair in pairs),
+            parts=self.parts_alone,
+            lost=sum(row.is_lost for part in self.parts for row in part.rows),
+        )
 
     def counts(self) -> Counter[str]:
         """Return how many records were paired how, over all parts."""
@@ -75,11 +88,14 @@ class Comparison:
             raise RunWriteError(folder, (error.strerror or str(error)).lower()) from None
         written: list[Path] = []
         for part in self.parts:
-            stem = self._name("compare_result", part)
+            title = self._name("compare_result", part)
             colours = part.colours if any(part.colours) else []
-            table = Table(frame=part.frame, title=stem, numeric=NUMERIC, colours=colours)
+            table = Table(frame=part.frame, title=title, numeric=NUMERIC, colours=colours)
             for name in formats:
                 plugin: Any = plugins.load("report", name)
+                # compare_result_rank0.json is the name that -da has for something else.
+                is_taken = plugin.suffix == ".json" and "_rank" in title
+                stem = self._name("compare_table", part) if is_taken else title
                 done = plugin.write(table, folder / f"{stem}{plugin.suffix}")
                 written += done.files
                 self.notes += done.notes
@@ -102,7 +118,7 @@ class Comparison:
         ranks, steps = {entry.rank for entry in self.parts}, {entry.step for entry in self.parts}
         step = f"_step{part.step}" if len(steps) > 1 else ""
         rank = f"_rank{part.rank}" if len(ranks) > 1 else ""
-        is_point = what == "compare_result" and all(row.direction == "debug" for row in part.rows)
+        is_point = what == "compare_result" and bool(part.rows) and all(row.direction == "debug" for row in part.rows)
         return f"{'debug_' if is_point else ''}{what}{step}{rank}_{self.timestamp}"
 
 
@@ -115,6 +131,8 @@ def compare_runs(
     """Compare every step and rank that both runs have; what only one has is a note."""
     left, right = open_run(candidate), open_run(baseline)
     pairs, notes = _paired(left, right)
+    if options.stack_path and len(pairs) == 1:
+        pairs[0][0].use_stacks(Path(options.stack_path))
     parts = []
     for mine, other in pairs:
         what = f"comparing step {mine.step}, rank {mine.rank}"
@@ -124,14 +142,15 @@ def compare_runs(
         notes += [f"candidate: {problem}" for problem in mine.problems]
         notes += [f"baseline: {problem}" for problem in other.problems]
         parts.append(part)
-    return Comparison(Path(candidate), Path(baseline), parts, notes)
+    done = Comparison(Path(candidate), Path(baseline), parts, notes)
+    done.parts_alone = len(left.parts) + len(right.parts) - 2 * len(pairs)
+    return done
 
 
 def _paired(left: RunReader, right: RunReader) -> tuple[list[tuple[RunPart, RunPart]], list[str]]:
     if len(left.parts) == len(right.parts) == 1:
-        return [(left.parts[0], right.parts[0])], []
-    mine = {(part.step, part.rank): part for part in left.parts}
-    others = {(part.step, part.rank): part for part in right.parts}
+        return [(left.parts[0], right.parts[0])], _about_places(left, right)
+    mine, others = _by_place(left), _by_place(right)
     both = sorted(mine.keys() & others.keys())
     notes = [
         f"step {step}, rank {rank} is in the {side} alone and was not compared."
@@ -144,6 +163,20 @@ def _paired(left: RunReader, right: RunReader) -> tuple[list[tuple[RunPart, RunP
             f"and ranks {left.ranks}, the baseline steps {right.steps} and ranks {right.ranks}."
         )
     return [(mine[key], others[key]) for key in both], notes
+
+
+def _by_place(run: RunReader) -> dict[tuple[int, int], RunPart]:
+    """Return the parts by step and rank; a single process has rank 0, whatever its own number."""
+    is_process = len(run.ranks) == 1 and all(part.folder.name.startswith("proc") for part in run.parts)
+    return {(part.step, 0 if is_process else part.rank): part for part in run.parts}
+
+
+def _about_places(left: RunReader, right: RunReader) -> list[str]:
+    ((step, rank),), ((other_step, other_rank),) = _by_place(left), _by_place(right)
+    if (step, rank) == (other_step, other_rank):
+        return []
+    other = f"step {other_step}, rank {other_rank} of the baseline"
+    return [f"step {step}, rank {rank} of the candidate is compared with {other}."]
 
 
 def _place(frame: str) -> str:

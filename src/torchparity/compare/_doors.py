@@ -34,8 +34,13 @@ def compare(
     """
     if isinstance(candidate, Mapping):
         left, right = (_path(candidate, keys) for keys in _KEYS)
-        stacks = stack_mode if candidate.get("stack_json_path") else None
-        options = Options(by="fuzzy" if fuzzy_match else "name", highlight=highlight, stacks=stacks)
+        path = candidate.get("stack_json_path")
+        options = Options(
+            by="fuzzy" if fuzzy_match else "name",
+            highlight=highlight,
+            stacks=stack_mode if path else None,
+            stack_path=str(path) if path else None,
+        )
         done = compare_runs(left, right, options)
         done.write(Path(baseline), formats, advice=auto_analyze)
         return done

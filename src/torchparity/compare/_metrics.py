@@ -67,6 +67,7 @@ class ValueComparer:
         except ParityError as error:
             files = [mine.data_name, other.data_name]
             row.say(f"Dump file: {files} not found or read failed. ({error})")
+            row.is_lost = True
             return
         _fill_from(row, metrics, mine)
         if mine.dtype != other.dtype:

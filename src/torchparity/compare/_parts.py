@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from torchparity.compare._align import Alignment, Parents, RecordPair, align, parents_of
 from torchparity.compare._columns import Mode
+from torchparity.compare._divergence import Divergence, find_divergence
 from torchparity.compare._highlight import highlight
-from torchparity.compare._mapping import mapped_rows, renamed_modules
+from torchparity.compare._mapping import mapped_rows, renamed, renamed_modules
 from torchparity.compare._metrics import ValueComparer, fill_statistics
 from torchparity.compare._pair_reader import Progress
 from torchparity.compare._rows import Row, rows_of
@@ -24,10 +25,16 @@ if TYPE_CHECKING:
 
 _PLAIN: Mapping[str, str] = {}
 _LOOKED_AT = 2000
+_SIDES = ("candidate", "baseline")
+_WORDS = {"md5": "checksums", "statistics": "statistics", "real": "values"}
 
 
 class Options:
-    """How two parts are compared."""
+    """How two parts are compared.
+
+    `stacks` says whether call stacks are shown, by default where there are any. `stack_path` is the file with
+    those of a candidate of one part, where it is not beside the records.
+    """
 
     def __init__(
         self,
@@ -35,10 +42,12 @@ class Options:
         by: Alignment = "order",
         highlight: bool = False,
         stacks: bool | None = None,
+        stack_path: str | None = None,
         data_mapping: Mapping[str, str] = _PLAIN,
         cell_mapping: Mapping[str, str] = _PLAIN,
     ) -> None:
-        self.by, self.highlight, self.stacks = by, highlight, stacks
+        self.by, self.highlight = by, highlight
+        self.stacks, self.stack_path = stacks, stack_path
         self.data_mapping, self.cell_mapping = data_mapping, cell_mapping
 
 
@@ -70,6 +79,11 @@ class PartComparison:
         with_stacks = bool(self.candidate.stacks) if wanted is None else wanted
         return frame_of(self.rows, self.mode, self._stacks.__getitem__ if with_stacks else None)
 
+    @cached_property
+    def divergence(self) -> Divergence | None:
+        """Where the two parts part."""
+        return find_divergence(self.rows, self.mode, self._left_out())
+
     @property
     def colours(self) -> list[str | None]:
         return [row.colour for row in self.rows]
@@ -90,11 +104,30 @@ class PartComparison:
         return _Stacks(self.candidate)
 
     def _align(self) -> list[RecordPair]:
-        baseline = renamed_modules(self.baseline.records, self._options.cell_mapping)
+        mapping = self._options.cell_mapping
+        self._baseline = renamed_modules(self.baseline.records, mapping, self.candidate.records)
         parents = Parents(self.candidate.construct, self.baseline.construct)
         if self._options.by == "fuzzy":
             parents = parents_of(self.candidate, self.baseline)
-        return align(self.candidate.records, baseline, self._options.by, parents)
+        if mapping:
+            back = {baseline: name for name, baseline in mapping.items()}
+            parents.baseline = {name: parent and renamed(parent, back) for name, parent in parents.baseline.items()}
+        return align(self.candidate.records, self._baseline, self._options.by, parents)
+
+    def _left_out(self) -> dict[str, str]:
+        """Return, for the candidate's records, the first one before each that only the baseline has."""
+        alone = {id(pair.baseline): pair.baseline for pair in self.pairs if pair.candidate is None}
+        if not alone:
+            return {}
+        partners = {id(pair.baseline): pair.candidate for pair in self.pairs if pair.candidate is not None}
+        found: dict[str, str] = {}
+        first: str | None = None
+        for record in self._baseline.values():
+            if first is None and id(record) in alone and not record.is_recompute:
+                first = record.name
+            elif first is not None and (partner := partners.get(id(record))) is not None:
+                found[partner.name] = first
+        return found
 
     def _rows(self, progress: Progress) -> list[Row]:
         values = ValueComparer(self.candidate, self.baseline)
@@ -141,11 +174,12 @@ def mode_of(candidate: RunPart, baseline: RunPart) -> tuple[Mode, list[str]]:
     held = [_held(part.records.values()) for part in (candidate, baseline)]
     for mode in ("real", "md5", "statistics"):
         if all(mode in kinds for kinds in held):
-            richer = [
-                name for name, kinds in zip(("candidate", "baseline"), held, strict=True) if _first(kinds) != mode
-            ]
-            return mode, [_weaker(mode, richer)] if len(richer) == 1 else []
-    return "statistics", []
+            richer = [name for name, kinds in zip(_SIDES, held, strict=True) if _first(kinds) != mode]
+            return mode, [_weaker(mode, richer)] if richer else []
+    if not all(held):
+        return "statistics", []
+    kept = " and ".join(f"the {side} {_WORDS[_first(kinds)]}" for side, kinds in zip(_SIDES, held, strict=True))
+    return "statistics", [f"the runs have nothing in common to compare by: {kept}."]
 
 
 def _first(kinds: set[str]) -> str:
@@ -153,8 +187,9 @@ def _first(kinds: set[str]) -> str:
 
 
 def _weaker(mode: str, richer: Sequence[str]) -> str:
-    words = {"md5": "checksums", "statistics": "statistics", "real": "values"}
-    return f"the {richer[0]} holds more than the other run; both are compared by their {words[mode]}."
+    if len(richer) > 1:
+        return f"the runs hold different things; both are compared by their {_WORDS[mode]}."
+    return f"the {richer[0]} holds more than the other run; both are compared by their {_WORDS[mode]}."
 
 
 def _held(records: Iterable[Record]) -> set[str]:

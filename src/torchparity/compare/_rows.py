@@ -10,6 +10,7 @@ from torchparity.records import GroupLeaf, Leaf, Record, TensorLeaf, ValueLeaf
 
 Values = tuple[Any, Any, Any, Any]
 NOTHING: Final = (None, None, None, None)
+_LARGEST_NUMBER = 1 << 1000  # whole numbers beyond this are text: no float can hold them
 
 
 class Side(msgspec.Struct, frozen=True, gc=False):
@@ -29,6 +30,8 @@ class Side(msgspec.Struct, frozen=True, gc=False):
             kept = leaf.statistics
             return NOTHING if kept is None else (kept.max, kept.min, kept.mean, kept.norm)
         value = leaf.value if isinstance(leaf, ValueLeaf) else list(leaf.ranks) if isinstance(leaf, GroupLeaf) else None
+        if isinstance(value, int) and abs(value) > _LARGEST_NUMBER:
+            value = str(value)
         return (value, value, value, value)
 
 
@@ -36,7 +39,9 @@ class Row(msgspec.Struct, gc=False):
     """A pair of items, or one that has no partner.
 
     `metrics` are the six of real data, `differences` and `relative` the four of statistics;
-    a word in place of a number says why there is none.
+    a word in place of a number says why there is none. `is_replaced`: the baseline has
+    something else at this item's place, such as nothing for a tensor. `is_lost`: its values
+    could not be read.
     """
 
     record: str
@@ -54,6 +59,8 @@ class Row(msgspec.Struct, gc=False):
     messages: tuple[str, ...] = ()
     reasons: tuple[str, ...] = ()
     colour: str | None = None
+    is_replaced: bool = False
+    is_lost: bool = False
 
     def say(self, *sentences: str) -> None:
         self.messages += sentences
@@ -90,6 +97,7 @@ def rows_of(candidate: Record | None, baseline: Record | None, *, is_fuzzy: bool
             partner = Side(f"{partner_name}.{place}" if place else partner_name, other.leaf)
         mine = Side(f"{name}.{place}" if place else name, leaf)
         rows.append(Row(name, item.role, direction, mine, partner, not rows, is_fuzzy and partner is not None))
+        rows[-1].is_replaced = other is not None and partner is None
     for place, item in right.items():
         side = Side(f"{partner_name}.{place}" if place else partner_name, item.leaf)
         rows.append(Row(name, item.role, direction, None, side, not rows))

@@ -25,6 +25,7 @@ _TENSOR_TYPES = ("torch.Tensor", "numpy.ndarray")
 _DEEPEST = 64
 _MOST_DIMENSIONS = 64
 _MOST_ELEMENTS = 1 << 62
+_LARGEST_STATISTIC = 1 << 1000  # near the end of float64, with room for a difference of two
 
 
 class MalformedError(ValueError):
@@ -169,7 +170,7 @@ def statistic_of(value: Any) -> Any:
     if type(value) is float:
         return value
     number = number_from_json(value)
-    if number is None or isinstance(number, (bool, int, float)):
+    if number is None or isinstance(number, float) or (isinstance(number, int) and abs(number) < _LARGEST_STATISTIC):
         return number
     if isinstance(number, str) and number.strip().lower() in ("nan", "inf", "-inf"):
         return math.nan if number.strip().lower() == "nan" else float(number)

@@ -38,7 +38,7 @@ def decode(content: bytes, path: Path) -> Any:
     except RecursionError:
         raise DamagedFileError(path, "it is nested too deeply to be a record of this kind") from None
     try:
-        return json.loads(content)
+        return _without_halves(json.loads(content), content)
     except (ValueError, RecursionError) as error:
         raise DamagedFileError(path, f"it is not valid JSON ({_short(error)})") from None
 
@@ -60,7 +60,7 @@ def salvage_data(content: bytes, path: Path) -> tuple[dict[str, Any], dict[str, 
             key, position = scanner.raw_decode(text, _skip(text, position, ","))
             position = _skip(text, position, ":")
             if key == "data" and text.startswith("{", position):
-                return head, _entries(scanner, text, position + 1)
+                return head, _without_halves(_entries(scanner, text, position + 1), content)
             head[str(key)], position = scanner.raw_decode(text, position)
     except (ValueError, RecursionError, TypeError):
         pass  # the head itself is broken
@@ -82,6 +82,13 @@ def _entries(scanner: json.JSONDecoder, text: str, position: int) -> dict[str, A
             if found is None:
                 return entries
             position = found.end()
+
+
+def _without_halves(value: Any, content: bytes) -> Any:
+    """Return a decoded document without half surrogate pairs, which no file, table or terminal can hold."""
+    if b"\\ud" not in content.lower():
+        return value
+    return json.loads(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
 
 
 def _skip(text: str, position: int, separator: str) -> int:

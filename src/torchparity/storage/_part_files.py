@@ -51,9 +51,9 @@ def read_part(folder: Path, pkl: Path | None) -> PartContent:
     return content
 
 
-def read_stacks(folder: Path, problems: list[str]) -> list[StackGroup]:
-    """Return the call stacks of stack.json; empty where none were written."""
-    return [StackGroup(names, frames) for names, frames in _stack_entries(_optional(folder / "stack.json", problems))]
+def read_stacks(path: Path, problems: list[str]) -> list[StackGroup]:
+    """Return the call stacks of a stack.json; empty where none were written."""
+    return [StackGroup(names, frames) for names, frames in _stack_entries(_optional(path, problems))]
 
 
 def read_construct(folder: Path, problems: list[str]) -> dict[str, str | None]:

@@ -120,7 +120,14 @@ class RunPart:
         """Call stacks with the records called from each; empty where none were written."""
         if self._content.stacks is not None:
             return self._content.stacks
-        return read_stacks(self.folder, self._content.problems)
+        return read_stacks(self.folder / "stack.json", self._content.problems)
+
+    def use_stacks(self, path: Path) -> None:
+        """Take the call stacks from another file than the one beside the records, where it exists."""
+        if path.is_file():
+            self.stacks = read_stacks(path, self._content.problems)
+        else:
+            self._content.problems.append(f"{path} does not exist; the call stacks are those beside the records.")
 
     def stack_of(self, name: str) -> list[str]:
         """Return the call stack of a record, innermost frame first; empty if there is none."""

@@ -1,0 +1,207 @@
+"""Where two runs part, and what is said when they do not or when nobody can know."""
+
+from __future__ import annotations
+
+import pytest
+
+import torchparity
+from tests.compare.test_hostile import tensor, write
+from torchparity.cli import main
+
+
+def call(inputs, outputs):
+    return {"input_args": inputs, "input_kwargs": {}, "output": outputs}
+
+
+def of(value, **changed):
+    """Return a tensor all of whose statistics are one number."""
+    return tensor(Max=value, Min=value, Mean=value, Norm=value, **changed)
+
+
+def number(kind, value):
+    return {"type": kind, "value": value}
+
+
+@pytest.fixture
+def compare(tmp_path):
+    def run(candidate, baseline, **settings):
+        return torchparity.compare(
+            write(tmp_path / "candidate", candidate), write(tmp_path / "baseline", baseline), **settings
+        )
+
+    return run
+
+
+EXP, LOG, SIN = (f"Torch.{name}.0.forward" for name in ("exp", "log", "sin"))
+
+
+def test_a_call_that_the_candidate_leaves_out_is_named(compare):
+    grown = of(2.0, requires_grad=True)
+    candidate = {EXP: call([of(1.0)], [grown]), SIN: call([grown], [of(3.0)])}
+    baseline = {
+        EXP: call([of(1.0)], [grown]),
+        LOG: call([grown], [of(5.0)]),
+        SIN: call([of(5.0, requires_grad=True)], [of(4.0)]),
+    }
+
+    done = compare(candidate, baseline)
+
+    assert done.first_divergence.kind == "unpaired" and done.first_divergence.unpaired == LOG
+    assert f"its input differs after {LOG}, which only one run has" in done.headline()
+
+
+def test_what_a_module_receives_is_no_weight(compare):
+    names = [f"Module.{path}.Linear.forward.0" for path in "ab"]
+    first = call([of(1.0)], [of(2.0, requires_grad=True)])
+    runs = [{names[0]: first, names[1]: call([of(value, requires_grad=True)], [of(value)])} for value in (3.0, 3.5)]
+
+    assert compare(*runs).first_divergence.kind == "gap"
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        pytest.param(number("float", 1e-5), number("float", 1e-3), id="eps"),
+        pytest.param(number("int", 0), number("int", 1), id="dim"),
+        pytest.param(number("int", 1000001), number("int", 1000002), id="large"),
+        pytest.param(number("bool", True), number("bool", False), id="training"),
+    ],
+)
+def test_another_argument_is_named_where_it_changes_the_output(compare, left, right):
+    runs = [
+        {EXP: call([of(1.0), number("int", place)], [of(2.0)]), SIN: call([of(2.0), argument], [of(output)])}
+        for place, argument, output in ((1, left, 3.0), (2, right, 4.0))
+    ]
+
+    done = compare(*runs)
+
+    assert done.first_divergence.kind == "argument" and done.first_divergence.item == f"{SIN}.input.1"
+    assert "an argument differs" in done.headline()
+
+
+def test_an_argument_that_came_from_a_tensor_may_be_rounded(compare):
+    runs = [{EXP: call([of(1.0)], [number("float", value)])} for value in (0.1, 0.10000000149)]
+
+    assert compare(*runs).first_divergence is None
+
+
+def test_the_coarser_of_two_dtypes_decides_what_rounding_is(compare):
+    candidate = {EXP: call([of(1.001, dtype="torch.bfloat16")], [of(2.001, dtype="torch.bfloat16")])}
+
+    assert compare(candidate, {EXP: call([of(1.0)], [of(2.0)])}).first_divergence is None
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        pytest.param(of(1.0), of("inf"), id="finite-inf"),
+        pytest.param(of("inf"), of("-inf"), id="inf-minus-inf"),
+        pytest.param(of("nan"), of("inf"), id="nan-inf"),
+        pytest.param(tensor(Min="nan"), tensor(), id="nan-min"),
+        pytest.param(tensor(Norm="inf"), tensor(), id="inf-norm"),
+    ],
+)
+def test_an_infinity_on_one_side_is_a_warning(compare, left, right):
+    done = compare({EXP: call([of(1.0)], [left])}, {EXP: call([of(1.0)], [right])})
+
+    assert done.frame["Result"].to_list() == ["", "Warning"]
+    assert done.first_divergence.kind == "operator" and done.has_differences
+
+
+@pytest.mark.parametrize("value", ["inf", "-inf", "nan"])
+def test_the_same_on_both_sides_is_none(compare, value):
+    runs = [{EXP: call([of(1.0)], [of(value)])}] * 2
+
+    done = compare(*runs)
+
+    assert done.frame["Result"].to_list() == ["", ""] and done.first_divergence is None
+
+
+MASK = {"dtype": "torch.bool", "Mean": None, "Norm": None, "Min": False}
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        pytest.param(tensor(Max=True, **MASK), tensor(Max=False, **MASK), id="mask"),
+        pytest.param(None, of(1.0), id="nothing"),
+        pytest.param(of(1.0, shape=[2, 1]), of(1.0), id="dimensions"),
+        pytest.param(of(1.0, shape=[3]), of(1.0), id="shape"),
+    ],
+)
+def test_outputs_that_are_not_alike_are_a_divergence(compare, left, right):
+    done = compare({EXP: call([of(1.0)], [left])}, {EXP: call([of(1.0)], [right])})
+
+    assert done.first_divergence.kind == "operator"
+
+
+@pytest.mark.parametrize(
+    ("candidate", "said"),
+    [
+        pytest.param({LOG: call([of(1.0)], [of(2.0)])}, "they have no record in common", id="other-model"),
+        pytest.param({}, "they have no record in common", id="empty"),
+        pytest.param(
+            {EXP: call([tensor(Max=None, Min=None, Mean=None, Norm=None)], [])},
+            "their common records hold nothing to compare",
+            id="nothing-kept",
+        ),
+    ],
+)
+@pytest.mark.parametrize("fail_on", ["any", "divergence"])
+def test_runs_that_cannot_be_compared_do_not_agree(tmp_path, candidate, said, fail_on, capsys):
+    left = write(tmp_path / "candidate", candidate)
+    right = write(tmp_path / "baseline", {EXP: call([of(1.0)], [of(2.0)])})
+
+    code = main(["compare", str(left), str(right), "-o", str(tmp_path), "--fail-on", fail_on])
+
+    printed = capsys.readouterr().out
+    assert code == 1 and said in printed and "agree" not in printed
+    assert "meets the accuracy requirements" not in next(tmp_path.glob("advisor_*")).read_text()
+
+
+def test_records_of_one_run_alone_are_part_of_the_headline(compare):
+    both = {EXP: call([of(1.0)], [of(2.0)])}
+
+    done = compare(both | {LOG: call([of(2.0)], [of(3.0)])}, both)
+
+    assert done.headline() == (
+        "The runs agree: no record differs by more than rounding; 1 record of one run alone could not be compared."
+    )
+    assert done.has_differences
+
+
+def test_one_run_with_checksums_and_one_without_say_so(compare):
+    keys = ("Max", "Min", "Mean", "Norm")
+    checked = {key: value for key, value in tensor(md5="12345678").items() if key not in keys}
+
+    done = compare({EXP: call([checked], [checked])}, {EXP: call([of(1.0)], [of(2.0)])})
+
+    assert "cannot be compared" in done.headline()
+    assert any("have nothing in common" in note for note in done.notes)
+
+
+@pytest.mark.parametrize(
+    ("least", "agrees"), [pytest.param(1e-30, True, id="underflow"), pytest.param(-0.5, False, id="relu")]
+)
+def test_a_smallest_value_of_zero_is_measured_by_the_largest(compare, least, agrees):
+    runs = [{EXP: call([of(1.0)], [tensor(Min=value)])} for value in (least, 0.0)]
+
+    done = compare(*runs)
+
+    assert (done.first_divergence is None) == agrees
+    assert agrees or done.first_divergence.deviation == 0.5
+
+
+def test_nothing_but_zeros_is_measured_by_what_there_is(compare):
+    runs = [{EXP: call([of(1.0)], [of(value)])} for value in (1e-30, 0.0)]
+
+    assert compare(*runs).first_divergence is None
+
+
+def test_tensors_without_a_checksum_do_not_pass(compare):
+    checked, unchecked = tensor(md5="12345678"), tensor()
+
+    done = compare(*[{EXP: call([checked, unchecked, None], [checked])}] * 2)
+
+    assert done.frame["Result"].to_list() == ["Pass", "N/A", "Pass", "Pass"]
+    assert done.first_divergence is None
