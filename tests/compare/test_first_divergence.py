@@ -76,7 +76,8 @@ def test_another_argument_is_named_where_it_changes_the_output(compare, left, ri
     done = compare(*runs)
 
     assert done.first_divergence.kind == "argument" and done.first_divergence.item == f"{SIN}.input.1"
-    assert "an argument differs" in done.headline()
+    mine, other = left["value"], right["value"]
+    assert f"{SIN}: called with input.1={mine}, the baseline with {other}" in done.headline()
 
 
 def test_an_argument_that_came_from_a_tensor_may_be_rounded(compare):
@@ -205,3 +206,66 @@ def test_tensors_without_a_checksum_do_not_pass(compare):
 
     assert done.frame["Result"].to_list() == ["Pass", "N/A", "Pass", "Pass"]
     assert done.first_divergence is None
+
+
+def gradients(flowing_in, flowing_out):
+    return {"input": flowing_in, "output": flowing_out}
+
+
+def test_a_gradient_that_is_nothing_but_rounding_is_no_divergence(compare):
+    """The bias of a convolution before a batch norm: its gradient is a sum of 40,000 numbers that cancel."""
+    backward, optimizer = "Functional.conv2d.0.backward", "Tensor.add_.0.forward"
+    runs = []
+    for bias in (1e-8, 3e-8):
+        large, small = of(1e-3, shape=[8, 16, 50, 50]), of(bias, shape=[16])
+        runs.append(
+            {
+                backward: gradients([large], [large, small]),
+                optimizer: call([of(0.5, shape=[16]), small], [of(0.5, shape=[16])]),
+            }
+        )
+
+    assert compare(*runs).first_divergence is None
+
+
+def test_a_wrong_gradient_of_a_bias_is_a_divergence(compare):
+    runs = [
+        {"Functional.conv2d.0.backward": gradients([of(1e-3, shape=[8, 16, 50, 50])], [of(bias, shape=[16])])}
+        for bias in (1e-5, 3e-5)
+    ]
+
+    assert compare(*runs).first_divergence.kind == "operator"
+
+
+@pytest.mark.parametrize(("received", "kind"), [((1.0, 1.0), "operator"), ((1.0, 1.0000001), None)])
+def test_an_optimizer_is_blamed_only_where_its_inputs_are_equal(tmp_path, received, kind):
+    runs = []
+    for name, value, output in zip(("candidate", "baseline"), received, (1.0, 1.5), strict=True):
+        runs.append(write(tmp_path / name, {"Tensor.addcdiv_.0.forward": call([of(value)], [of(output)])}))
+        construct = tmp_path / name / "step0" / "rank0" / "construct.json"
+        construct.write_text('{"Tensor.addcdiv_.0.forward": "optimizer"}')
+    found = torchparity.compare(*runs).first_divergence
+
+    assert (found and found.kind) == kind
+
+
+def test_bfloat16_hides_less_where_the_inputs_are_equal(compare):
+    """Two parts in a hundred are within what rounding makes of rounding, and not of nothing."""
+
+    def run(output):
+        low = {"dtype": "torch.bfloat16"}
+        return {EXP: call([of(1.0, **low)], [of(output, **low)]), SIN: call([of(output, **low)], [of(output, **low)])}
+
+    found = compare(run(1.02), run(1.0)).first_divergence
+
+    assert found.record == EXP and found.kind == "operator"
+
+
+def test_the_advisor_and_the_headline_name_the_same(compare, tmp_path):
+    runs = [{EXP: call([of(1.0)], [of(output)])} for output in (2.0, 2.001)]
+    done = compare(*runs)
+    done.write(tmp_path / "tables")
+
+    (advice,) = (tmp_path / "tables").glob("advisor_*.txt")
+    assert f"Suspect Nodes: {EXP}.output.0" in advice.read_text()
+    assert EXP in done.headline()

@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 
 from torchparity.compare._columns import Mode
-from torchparity.compare._divergence import Divergence, deviation
+from torchparity.compare._deviation import deviation
+from torchparity.compare._divergence import Divergence
 from torchparity.compare._rows import Row
 from torchparity.naming import counted, one_line
 
@@ -24,6 +25,13 @@ _ADVICE = {
     "first input": "The two runs started from different data or weights: check seeds, data order and checkpoint.",
     "nan": "There is nan or inf where the baseline has numbers: find the first record that makes one.",
 }
+_BY_KIND = {
+    "argument": "The two runs call it with another argument: check the configuration of this operator.",
+    "weights": _ADVICE["first input"],
+    "data": _ADVICE["first input"],
+    "unpaired": "Only one of the runs makes the call before it: check whether both are of one model.",
+}
+_SMALL = "The difference is small enough for every row to meet the accuracy requirements, and more than rounding."
 _WORST = 5
 _WORST_ROWS = " The rows that are furthest apart:"
 _INCOMPARABLE = "No row could be compared: check that both runs are of one model and kept the same kind of data."
@@ -45,8 +53,8 @@ def agreement(*, has_compared: bool, paired: int, alone: int, parts: int, lost: 
     return f"The runs agree: no record differs by more than rounding{rest}."
 
 
-def headline(found: Divergence, parent: str | None, frame: str | None, mode: Mode) -> str:
-    """Return the one sentence that names where the runs part."""
+def headline(found: Divergence, parent: str | None, frame: str | None, mode: Mode, *, is_later: bool = False) -> str:
+    """Return the one sentence that names where the runs part; `is_later`: an earlier step agrees."""
     off = "another checksum" if mode == "md5" else f"off by {_amount(found.deviation)}"
     place = f" in {parent}" if parent else ""
     item = found.item.removeprefix(f"{found.record}.")
@@ -54,9 +62,14 @@ def headline(found: Divergence, parent: str | None, frame: str | None, mode: Mod
     if found.kind == "operator":
         received = "equal" if found.input_deviation == 0 else f"within {_amount(found.input_deviation)}"
         return f"First divergence: {found.record}{place}: inputs {received}, {item} {off}{line}."
+    if found.values is not None:
+        mine, other = found.values
+        called = f"called with {item}={mine}, the baseline with {other}"
+        return f"First difference: {found.record}{place}: {called}, and so its output differs{line}."
     words = {
-        "argument": "an argument differs and so does its output",
-        "weights": "the weights differ already",
+        "weights": "the weights differ although the step before agrees, which an optimizer can make of rounding"
+        if is_later
+        else "the weights differ already",
         "data": "the data differ already",
         "unpaired": f"its input differs after {found.unpaired}, which only one run has",
         "gap": "its input differs although all recorded before it agrees, so something between is not recorded",
@@ -64,12 +77,18 @@ def headline(found: Divergence, parent: str | None, frame: str | None, mode: Mod
     return f"First difference: {found.record}{place}: {words[found.kind]}; {item} {off}{line}."
 
 
-def advisor_text(rows: Sequence[Row], mode: Mode) -> str:
-    """Return the three labelled lines of the seeds: the first suspect row in table order, its name, and advice."""
+def advisor_text(rows: Sequence[Row], mode: Mode, found: Divergence | None = None) -> str:
+    """Return the three labelled lines of the seeds: the first suspect row in table order, its name, and advice.
+
+    Where no row is as far apart as the seeds' verdicts ask for, the row where the runs part is the suspect.
+    """
     for line, row in enumerate(rows):
         if row.verdict == _SUSPECT[mode] and row.candidate is not None:
             advice = _ADVICE[_situation(row, is_first=row.record == rows[0].record)]
             return f"Line: {line}\nSuspect Nodes: {one_line(row.name)}\nExpert Advice: {advice}\n"
+    if found is not None:
+        advice = f"{_BY_KIND.get(found.kind) or _ADVICE[_situation(rows[found.row], is_first=False)]} {_SMALL}"
+        return f"Line: {found.row}\nSuspect Nodes: {one_line(found.item)}\nExpert Advice: {advice}\n"
     known = [(distance, row) for row in rows if (distance := deviation(row, mode)) is not None]
     if not known:
         return f"Line: NA\nSuspect Nodes: NA\nExpert Advice: {_INCOMPARABLE}\n"

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from torchparity.compare._comparison import Comparison
-from torchparity.compare._divergence import deviation, is_apart
+from torchparity.compare._deviation import deviation, is_apart
 from torchparity.compare._metrics import checksums, fill_statistics
 from torchparity.compare._parts import PartComparison
 from torchparity.compare._rows import Row, Side

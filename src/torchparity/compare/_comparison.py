@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from torchparity import plugins
 from torchparity.compare._advice import advisor_text, agreement, headline
 from torchparity.compare._columns import NUMERIC
-from torchparity.compare._divergence import Divergence, deviation
+from torchparity.compare._deviation import deviation
+from torchparity.compare._divergence import Divergence
 from torchparity.compare._parts import Options, PartComparison
 from torchparity.compare._verdicts import differs
 from torchparity.errors import RunNotFoundError, RunWriteError
@@ -61,12 +62,14 @@ class Comparison:
 
     def headline(self) -> str:
         """Return one sentence: where the runs part, with module, line of code and numbers."""
-        for part, found in zip(self.parts, self._found, strict=True):
+        for index, (part, found) in enumerate(zip(self.parts, self._found, strict=True)):
             if found is not None:
+                is_later = any(before.rank == part.rank for before in self.parts[:index])
                 parent = part.candidate.construct.get(found.record)
                 frames = [frame for frame in part.stack_of(found.record) if "site-packages" not in frame]
                 where = f"step {part.step}, rank {part.rank}: " if len(self.parts) > 1 else ""
-                return where + headline(found, parent, _place(frames[0]) if frames else None, part.mode)
+                line = _place(frames[0]) if frames else None
+                return where + headline(found, parent, line, part.mode, is_later=is_later)
         pairs = [pair for part in self.parts for pair in part.pairs]
         return agreement(
             has_compared=self.has_compared,
@@ -101,7 +104,10 @@ class Comparison:
                 self.notes += done.notes
             if advice:
                 written.append(
-                    _write(folder / f"{self._name('advisor', part)}.txt", advisor_text(part.rows, part.mode))
+                    _write(
+                        folder / f"{self._name('advisor', part)}.txt",
+                        advisor_text(part.rows, part.mode, part.divergence),
+                    )
                 )
         return written
 

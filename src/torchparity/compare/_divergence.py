@@ -1,33 +1,24 @@
-"""The first record that is wrong although what it received was right.
-
-Rows agree when they are as close as rounding lets them be: a tolerance for each dtype,
-finer than the seeds' verdicts, which say whether the result may still be used.
-"""
+"""The first record that is wrong although what it received was right."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
 from itertools import groupby
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
 from torchparity.compare._columns import Mode
-from torchparity.compare._metrics import ABSENT, UNMATCHED, is_number
-from torchparity.compare._rows import NOTHING, Row
+from torchparity.compare._deviation import deviation, is_apart, is_argument, is_cancelled
+from torchparity.compare._metrics import ABSENT
+from torchparity.compare._rows import Row
 from torchparity.compare._verdicts import RECOMPUTED
-from torchparity.records import TensorLeaf, ValueLeaf
+from torchparity.records import TensorLeaf
 
 Kind = Literal["operator", "argument", "weights", "data", "unpaired", "gap"]
-_TOLERANCE = {"torch.float64": 1e-10, "torch.float32": 1e-5, "torch.float16": 5e-3, "torch.bfloat16": 4e-2}
-_FLOAT8 = 0.5
-_ARGUMENT = 1e-5  # a number may have been read out of a tensor of float32
-_ARGUMENTS = frozenset({"bool", "int", "float", "complex", "slice", "torch.Size"})  # not devices, which may differ
-_ONLY_FLOATS = {float}
 _NONE_ALONE: Mapping[str, str] = {}
-_MAX, _MIN, _MEAN, _NORM = range(4)
+_NO_PARENTS: Mapping[str, str | None] = {}
+_OPTIMIZER = "optimizer"
 
 
 class Divergence(msgspec.Struct, frozen=True):
@@ -48,132 +39,64 @@ class Divergence(msgspec.Struct, frozen=True):
     input_deviation: float  # the largest of what the record received
     row: int
     unpaired: str | None = None  # the first record before it that only one run has
+    values: tuple[str, str] | None = None  # of an argument: the candidate's and the baseline's
 
 
-def find_divergence(rows: Sequence[Row], mode: Mode, left_out: Mapping[str, str] = _NONE_ALONE) -> Divergence | None:
+def find_divergence(
+    rows: Sequence[Row],
+    mode: Mode,
+    left_out: Mapping[str, str] = _NONE_ALONE,
+    parents: Mapping[str, str | None] = _NO_PARENTS,
+) -> Divergence | None:
     """Return where the runs part, or None where every row agrees.
 
-    `left_out` names, for a record of the candidate, the first record before it that only the baseline has.
+    `left_out` names, for a record of the candidate, the first record before it that only the baseline has,
+    `parents` where it was called from.
     """
     made_before = {_content(row) for row in rows if row.candidate is None and row.role == "output"}
+    excused: set[object] = set()  # what was made of noise
     unpaired: str | None = None
     for group in _in_order(rows):
         record = group[0].record
         if not any(row.is_matched for row in group):
             unpaired = unpaired or (None if record.endswith(RECOMPUTED) else record)
             continue
-        apart = [row for row in group if is_apart(row, mode)]
-        received = [row for row in apart if row.is_input and not _is_argument(row)]
+        inputs = [row for row in group if row.is_input]
+        received = [
+            row
+            for row in inputs
+            if not is_argument(row) and is_apart(row, mode) and (not excused or _content(row) not in excused)
+        ]
         if received:
             found = max(received, key=lambda row: deviation(row, mode) or 0)
             kind, alone = _kind_of_input(found, made_before), unpaired or left_out.get(record)
             if kind != "weights" and alone is not None:
                 kind = "unpaired"
             return _divergence(kind, found, group, mode, rows, alone)
-        if any(not row.is_input for row in apart):
-            arguments = [row for row in apart if row.is_input]
-            found = max(arguments or apart, key=lambda row: deviation(row, mode) or 0)
+        made = _wrong_outputs(group, inputs, mode, parents.get(record) == _OPTIMIZER, excused)
+        if made:
+            arguments = [row for row in inputs if is_argument(row) and is_apart(row, mode)]
+            found = max(arguments or made, key=lambda row: deviation(row, mode) or 0)
             return _divergence("argument" if arguments else "operator", found, group, mode, rows, None)
         made_before |= {_content(row) for row in group if row.role == "output"}
     return None
 
 
-def deviation(row: Row, mode: Mode) -> float | None:
-    """Return how far the two sides are apart, relative to the baseline; None where they cannot be compared."""
-    if row.candidate is None or row.baseline is None:
-        return math.inf if row.is_replaced else None
-    mine, other = row.candidate.leaf, row.baseline.leaf
-    if isinstance(mine, TensorLeaf) and isinstance(other, TensorLeaf) and mine.shape != other.shape:
-        return math.inf
-    if mode == "md5":
-        return {"Different": math.inf, "Pass": 0.0}.get(row.verdict)
-    if isinstance(mine, ValueLeaf) and isinstance(other, ValueLeaf):
-        kinds = {mine.type, other.type}
-        return _of_argument(row.candidate.values()[0], row.baseline.values()[0]) if kinds <= _ARGUMENTS else None
-    return _of_statistics(row) if mode == "statistics" else _of_values(row)
+def _wrong_outputs(
+    group: Sequence[Row], inputs: Sequence[Row], mode: Mode, in_optimizer: bool, excused: set[object]
+) -> list[Row]:
+    """Return the outputs that inputs which agree do not explain; what noise explains is excused.
 
-
-def _of_argument(left: Any, right: Any) -> float:
-    if left == right or (left != left and right != right):  # nan is not itself
-        return 0.0
-    return abs((left - right) / right) if is_number(left) and is_number(right) and right else 1.0
-
-
-def _of_statistics(row: Row) -> float | None:
-    """Return how far max and min are off, relative to the larger of them, and the norm, relative to itself.
-
-    A smallest value near zero is what rounding left of it: relative to itself it may be off by anything.
+    An optimizer divides by what may be noise itself, so where its inputs are not equal it is never blamed.
     """
-    if row.candidate is None or row.baseline is None:
-        return None
-    mine, other = row.candidate.values(), row.baseline.values()
-    if set(map(type, mine + other)) == _ONLY_FLOATS:  # nearly every row
-        largest, smallest, _, norm = other
-        scale, above, below = max(abs(largest), abs(smallest)), abs(mine[0] - largest), abs(mine[1] - smallest)
-        if 0 < scale < math.inf and 0 < norm < math.inf and above + below + mine[3] < math.inf:
-            return float(max(above / scale, below / scale, abs(mine[3] - norm) / norm))
-    if row.verdict == "Warning" and any(error != error for error in row.relative):
-        return math.inf
-    scale = max((abs(value) for value in other[:_MEAN] if _is_scale(value)), default=0.0)
-    known = [_of_statistic(mine[place], other[place], scale) for place in (_MAX, _MIN)]
-    if scale:
-        known.append(_of_statistic(mine[_NORM], other[_NORM], abs(other[_NORM]) if _is_scale(other[_NORM]) else scale))
-    return max((error for error in known if error is not None), default=None)
-
-
-def _of_statistic(left: Any, right: Any, scale: float) -> float | None:
-    """Return how far one statistic is off; masks have truth values, which are apart or not."""
-    if left is None or right is None:
-        return None
-    if left == right or (left != left and right != right):  # nan is not itself
-        return 0.0
-    if not is_number(left) or not is_number(right):
-        return 1.0
-    return float(abs(left - right) / (scale or 1.0))
-
-
-def _of_values(row: Row) -> float | None:
-    if UNMATCHED in row.metrics or ABSENT in row.metrics:
-        return math.inf
-    _, distance, max_abs, max_relative, *_ = row.metrics
-    if not is_number(distance):
-        return float(max_relative) if is_number(max_relative) else None
-    values: Sequence[Any] = row.baseline.values() if row.baseline is not None else NOTHING
-    *extremes, _, norm = values
-    if _is_scale(norm):
-        return float(distance / norm)
-    # Other tools keep no norm of float64, and that of float16 overflows.
-    scale = max((abs(value) for value in extremes if _is_scale(value)), default=1.0)
-    return float(max_abs / scale)
-
-
-def _is_scale(value: Any) -> bool:
-    return is_number(value) and value != 0 and math.isfinite(value)
-
-
-def is_apart(row: Row, mode: Mode) -> bool:
-    """Tell whether the two sides differ by more than rounding."""
-    found = deviation(row, mode)
-    return found is not None and found > 0 and found > _tolerance(row)
-
-
-def _tolerance(row: Row) -> float:
-    """Return what rounding may make of a row: the coarser of its two dtypes decides."""
-    leaves = [side.leaf for side in (row.candidate, row.baseline) if side is not None]
-    if leaves[0].__class__ is leaves[-1].__class__ is TensorLeaf:  # nearly every row
-        return max(_rounding(leaves[0].dtype), _rounding(leaves[-1].dtype))
-    if _is_argument(row):
-        return _ARGUMENT if any(isinstance(leaf, ValueLeaf) and leaf.type == "float" for leaf in leaves) else 0.0
-    return max(_rounding(leaf.dtype) for leaf in leaves if isinstance(leaf, TensorLeaf))
-
-
-@lru_cache(maxsize=64)
-def _rounding(dtype: str) -> float:
-    return _FLOAT8 if dtype.startswith("torch.float8") else _TOLERANCE.get(dtype, 0.0)
-
-
-def _is_argument(row: Row) -> bool:
-    return not any(side is not None and side.is_tensor for side in (row.candidate, row.baseline))
+    are_equal = not any(deviation(row, mode) for row in inputs if not is_argument(row))
+    made = [row for row in group if not row.is_input and is_apart(row, mode, from_equals=are_equal)]
+    if made and in_optimizer and not are_equal:
+        noise = made
+    else:
+        noise = [row for row in made if is_cancelled(row, inputs, mode)]
+    excused |= {_content(row) for row in noise}
+    return [row for row in made if row not in noise] if noise else made
 
 
 def _in_order(rows: Iterable[Row]) -> list[list[Row]]:
@@ -220,4 +143,11 @@ def _divergence(
         input_deviation=max(received, default=0.0),
         row=next(number for number, entry in enumerate(rows) if entry is row),
         unpaired=unpaired if kind == "unpaired" else None,
+        values=_values(row) if kind == "argument" else None,
     )
+
+
+def _values(row: Row) -> tuple[str, str]:
+    sides = (row.candidate, row.baseline)
+    mine, other = (ABSENT if side is None else str(getattr(side.leaf, "value", ABSENT)) for side in sides)
+    return mine, other

@@ -82,7 +82,7 @@ class PartComparison:
     @cached_property
     def divergence(self) -> Divergence | None:
         """Where the two parts part."""
-        return find_divergence(self.rows, self.mode, self._left_out())
+        return find_divergence(self.rows, self.mode, self._left_out(), self.candidate.construct)
 
     @property
     def colours(self) -> list[str | None]:
