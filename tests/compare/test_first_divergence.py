@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 import torchparity
@@ -269,3 +271,33 @@ def test_the_advisor_and_the_headline_name_the_same(compare, tmp_path):
     (advice,) = (tmp_path / "tables").glob("advisor_*.txt")
     assert f"Suspect Nodes: {EXP}.output.0" in advice.read_text()
     assert EXP in done.headline()
+
+
+def test_an_argument_that_shows_later_alone_is_named(tmp_path):
+    """The momentum of a batch norm changes its buffers, which the next step receives."""
+    runs = []
+    for name, momentum, buffer in (("candidate", 0.2, 2.0), ("baseline", 0.1, 1.0)):
+        path = write(tmp_path / name, {EXP: call([of(1.0), number("float", momentum)], [of(2.0)])})
+        later = path / "step1" / "rank0"
+        later.mkdir(parents=True)
+        record = {EXP: call([of(buffer), number("float", momentum)], [of(buffer)])}
+        (later / "dump.json").write_text(json.dumps({"task": "statistics", "level": "L1", "data": record}))
+        runs.append(path)
+
+    done = torchparity.compare(*runs)
+
+    assert done.first_divergence.kind == "argument"
+    assert done.headline().startswith(f"step 0, rank 0: First difference: {EXP}: called with input.1=0.2")
+
+
+def test_gradients_of_parameters_that_are_nothing_but_rounding_are_no_divergence(compare):
+    large = of(1e-3, shape=[8, 16, 50, 50])
+    runs = [
+        {
+            "Module.c.Conv2d.backward.0": gradients([large], [large]),
+            "Module.c.Conv2d.parameters_grad": {"bias": [of(bias, shape=[16])]},
+        }
+        for bias in (1e-8, 3e-8)
+    ]
+
+    assert compare(*runs).first_divergence is None

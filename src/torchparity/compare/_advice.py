@@ -32,6 +32,7 @@ _BY_KIND = {
     "unpaired": "Only one of the runs makes the call before it: check whether both are of one model.",
 }
 _SMALL = "The difference is small enough for every row to meet the accuracy requirements, and more than rounding."
+_OPTIMIZER = "optimizer"
 _WORST = 5
 _WORST_ROWS = " The rows that are furthest apart:"
 _INCOMPARABLE = "No row could be compared: check that both runs are of one model and kept the same kind of data."
@@ -65,12 +66,14 @@ def headline(found: Divergence, parent: str | None, frame: str | None, mode: Mod
     if found.values is not None:
         mine, other = found.values
         called = f"called with {item}={mine}, the baseline with {other}"
-        return f"First difference: {found.record}{place}: {called}, and so its output differs{line}."
+        shown = "and so its output differs" if found.is_shown else "which shows in later records alone"
+        return f"First difference: {found.record}{place}: {called}, {shown}{line}."
+    since = "already"
+    if is_later and (found.kind == "weights" or parent == _OPTIMIZER):
+        since = "although the step before agrees, which an optimizer can make of rounding"
     words = {
-        "weights": "the weights differ although the step before agrees, which an optimizer can make of rounding"
-        if is_later
-        else "the weights differ already",
-        "data": "the data differ already",
+        "weights": f"the weights differ {since}",
+        "data": f"{'its state differs' if parent == _OPTIMIZER else 'the data differ'} {since}",
         "unpaired": f"its input differs after {found.unpaired}, which only one run has",
         "gap": "its input differs although all recorded before it agrees, so something between is not recorded",
     }

@@ -36,7 +36,7 @@ class Comparison:
     def __init__(self, candidate: Path, baseline: Path, parts: Sequence[PartComparison], notes: Sequence[str]) -> None:
         self.candidate, self.baseline = candidate, baseline
         self.parts, self.notes = list(parts), list(notes)
-        self._found = [part.divergence for part in self.parts]
+        self._found = _traced(self.parts)
         self.parts_alone = 0  # steps and ranks that only one of the runs has
         self.timestamp = time.strftime("%Y%m%d%H%M%S")
 
@@ -183,6 +183,22 @@ def _about_places(left: RunReader, right: RunReader) -> list[str]:
         return []
     other = f"step {other_step}, rank {other_rank} of the baseline"
     return [f"step {step}, rank {rank} of the candidate is compared with {other}."]
+
+
+def _traced(parts: Sequence[PartComparison]) -> list[Divergence | None]:
+    """Return where each part parts; an input that differs for no recorded reason is traced to an earlier argument."""
+    found = [part.divergence for part in parts]
+    first = next((index for index, entry in enumerate(found) if entry is not None), None)
+    effect = None if first is None else found[first]
+    if first is None or effect is None or effect.kind not in ("weights", "data", "gap"):
+        return found
+    for index, part in enumerate(parts[: first + 1]):
+        cause = part.argument
+        is_before = index < first or (effect.kind == "gap" and cause is not None and cause.row < effect.row)
+        if cause is not None and is_before and part.rank == parts[first].rank:
+            found[index] = cause
+            break
+    return found
 
 
 def _place(frame: str) -> str:

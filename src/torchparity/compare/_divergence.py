@@ -40,6 +40,7 @@ class Divergence(msgspec.Struct, frozen=True):
     row: int
     unpaired: str | None = None  # the first record before it that only one run has
     values: tuple[str, str] | None = None  # of an argument: the candidate's and the baseline's
+    is_shown: bool = True  # of an argument: whether the record's own output differs
 
 
 def find_divergence(
@@ -55,6 +56,7 @@ def find_divergence(
     """
     made_before = {_content(row) for row in rows if row.candidate is None and row.role == "output"}
     excused: set[object] = set()  # what was made of noise
+    flowing_in: dict[str, list[Row]] = {}  # what the gradients of a module's parameters are made of
     unpaired: str | None = None
     for group in _in_order(rows):
         record = group[0].record
@@ -73,12 +75,25 @@ def find_divergence(
             if kind != "weights" and alone is not None:
                 kind = "unpaired"
             return _divergence(kind, found, group, mode, rows, alone)
-        made = _wrong_outputs(group, inputs, mode, parents.get(record) == _OPTIMIZER, excused)
+        if record.startswith("Module.") and group[0].direction == "backward":
+            flowing_in.setdefault(record.rpartition(".backward.")[0], []).extend(inputs)
+        sources = inputs or flowing_in.get(record.partition(".parameters_grad")[0], [])
+        made = _wrong_outputs(group, sources, mode, parents.get(record) == _OPTIMIZER, excused)
         if made:
             arguments = [row for row in inputs if is_argument(row) and is_apart(row, mode)]
             found = max(arguments or made, key=lambda row: deviation(row, mode) or 0)
             return _divergence("argument" if arguments else "operator", found, group, mode, rows, None)
         made_before |= {_content(row) for row in group if row.role == "output"}
+    return None
+
+
+def first_argument(rows: Sequence[Row], mode: Mode) -> Divergence | None:
+    """Return the first argument that differs, whether or not an output shows it."""
+    for group in _in_order(rows):
+        apart = [row for row in group if row.is_input and is_argument(row) and is_apart(row, mode)]
+        if apart and any(row.is_matched for row in apart):
+            found = _divergence("argument", apart[0], group, mode, rows, None)
+            return msgspec.structs.replace(found, is_shown=False)
     return None
 
 
@@ -91,6 +106,7 @@ def _wrong_outputs(
     """
     are_equal = not any(deviation(row, mode) for row in inputs if not is_argument(row))
     made = [row for row in group if not row.is_input and is_apart(row, mode, from_equals=are_equal)]
+    made = [row for row in made if not excused or _content(row) not in excused]
     if made and in_optimizer and not are_equal:
         noise = made
     else:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from torchparity.compare._align import Alignment, Parents, RecordPair, align, parents_of
 from torchparity.compare._columns import Mode
-from torchparity.compare._divergence import Divergence, find_divergence
+from torchparity.compare._divergence import Divergence, find_divergence, first_argument
 from torchparity.compare._highlight import highlight
 from torchparity.compare._mapping import mapped_rows, renamed, renamed_modules
 from torchparity.compare._metrics import ValueComparer, fill_statistics
@@ -83,6 +83,11 @@ class PartComparison:
     def divergence(self) -> Divergence | None:
         """Where the two parts part."""
         return find_divergence(self.rows, self.mode, self._left_out(), self.candidate.construct)
+
+    @cached_property
+    def argument(self) -> Divergence | None:
+        """The first argument that differs, whether or not an output shows it."""
+        return first_argument(self.rows, self.mode)
 
     @property
     def colours(self) -> list[str | None]:
