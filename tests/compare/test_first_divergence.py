@@ -301,3 +301,13 @@ def test_gradients_of_parameters_that_are_nothing_but_rounding_are_no_divergence
     ]
 
     assert compare(*runs).first_divergence is None
+
+
+def test_a_table_can_be_a_file_and_its_numbers_numbers(compare, tmp_path):
+    runs = [{EXP: call([of(1.0), None], [of(output)])} for output in (2.0, 2.5)]
+    done = compare(*runs)
+
+    (written,) = done.to_csv(tmp_path / "table.csv")
+    assert written == tmp_path / "table.csv" and written.is_file()
+    assert done.numbers["Max diff"].to_list() == [0.0, None, -0.5]
+    assert done.headline() in repr(done)

@@ -39,7 +39,11 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("-c", "--compare_only", action="store_true", help="no advisor file")
     parser.add_argument(
-        "-f", "-fm", "--fuzzy_match", action="store_true", help="pair calls that differ in their number"
+        "-f",
+        "-fm",
+        "--fuzzy_match",
+        action="store_true",
+        help="pair calls by number in msprobe's way; the default pairs more",
     )
     parser.add_argument("-hl", "--highlight", action="store_true", help="colour suspicious rows of the xlsx")
     parser.add_argument("-dm", "--data_mapping", type=Path, metavar="YAML", help="items that belong together")
@@ -122,6 +126,8 @@ def _asked(options: Namespace) -> tuple[Path, Path, Options, Path | None]:
         settings = Options(by=by or "name", highlight=options.highlight, stacks=stacks, stack_path=config.stack_path)
         return Path(config.npu_path), Path(config.bench_path), settings, options.output_path or Path("output")
     candidate, baseline = options.candidate or options.target_path, options.baseline or options.golden_path
+    if (options.candidate and options.target_path) or (options.baseline and options.golden_path):
+        raise ConfigError("a run is given twice: as CANDIDATE BASELINE and with -tp/-gp; use one of the two.")
     if candidate is None or baseline is None:
         raise ConfigError("compare needs two runs: torchparity compare CANDIDATE BASELINE, or -i compare.json.")
     return candidate, baseline, Options(by=by or "order", highlight=options.highlight), options.output_path

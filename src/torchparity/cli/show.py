@@ -87,7 +87,7 @@ def _list(opened: RunReader, options: Namespace) -> int:
             prefix = f"step{part.step} rank{part.rank} " if len(parts) > 1 else ""
             print("".join(f"{prefix}{printable(name)}\n" for name in names), end="")
         if not any(found.values()):
-            print("no such record", file=sys.stderr)
+            print("no record has nan or inf" if options.nonfinite else "no such record", file=sys.stderr)
     return _report_problems([problem for part in parts for problem in part.problems])
 
 

@@ -16,7 +16,7 @@ from torchparity.compare._deviation import deviation
 from torchparity.compare._divergence import Divergence
 from torchparity.compare._parts import Options, PartComparison
 from torchparity.compare._verdicts import differs
-from torchparity.errors import RunNotFoundError, RunWriteError
+from torchparity.errors import ConfigError, RunNotFoundError, RunWriteError
 from torchparity.records import Table
 from torchparity.storage import RunPart, RunReader, open_run
 
@@ -46,6 +46,18 @@ class Comparison:
         return self.parts[0].frame
 
     @property
+    def numbers(self) -> pl.DataFrame:
+        """The same table with numbers as numbers, to calculate with; where a word stands there is nothing."""
+        import polars as pl
+
+        frame = self.frame
+        texts = [name for name in frame.columns if name in NUMERIC and frame[name].dtype == pl.String]
+        return frame.with_columns(pl.col(texts).cast(pl.Float64, strict=False)) if texts else frame
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.headline()}>"
+
+    @property
     def first_divergence(self) -> Divergence | None:
         """Where the runs part, in the earliest step."""
         return next((found for found in self._found if found is not None), None)
@@ -66,7 +78,7 @@ class Comparison:
             if found is not None:
                 is_later = any(before.rank == part.rank for before in self.parts[:index])
                 parent = part.candidate.construct.get(found.record)
-                frames = [frame for frame in part.stack_of(found.record) if "site-packages" not in frame]
+                frames = [frame for frame in part.lines_of(found.record) if "site-packages" not in frame]
                 where = f"step {part.step}, rank {part.rank}: " if len(self.parts) > 1 else ""
                 line = _place(frames[0]) if frames else None
                 return where + headline(found, parent, line, part.mode, is_later=is_later)
@@ -92,8 +104,7 @@ class Comparison:
         written: list[Path] = []
         for part in self.parts:
             title = self._name("compare_result", part)
-            colours = part.colours if any(part.colours) else []
-            table = Table(frame=part.frame, title=title, numeric=NUMERIC, colours=colours)
+            table = self._table(part, title)
             for name in formats:
                 plugin: Any = plugins.load("report", name)
                 # compare_result_rank0.json is the name that -da has for something else.
@@ -111,14 +122,29 @@ class Comparison:
                 )
         return written
 
-    def to_csv(self, folder: str | Path) -> list[Path]:
-        return self.write(Path(folder), ["csv"], advice=False)
+    def to_csv(self, path: str | Path) -> list[Path]:
+        """Write the tables into a folder, or the only one as a file if `path` is called so; the same for the others."""
+        return self._write_as("csv", Path(path))
 
-    def to_xlsx(self, folder: str | Path) -> list[Path]:
-        return self.write(Path(folder), ["xlsx"], advice=False)
+    def to_xlsx(self, path: str | Path) -> list[Path]:
+        return self._write_as("xlsx", Path(path))
 
-    def to_json(self, folder: str | Path) -> list[Path]:
-        return self.write(Path(folder), ["json"], advice=False)
+    def to_json(self, path: str | Path) -> list[Path]:
+        return self._write_as("json", Path(path))
+
+    def _write_as(self, name: str, path: Path) -> list[Path]:
+        if path.suffix != f".{name}":
+            return self.write(path, [name], advice=False)
+        if len(self.parts) > 1:
+            raise ConfigError(f"{path} names one file, and there are {len(self.parts)} tables; name a folder.")
+        plugin: Any = plugins.load("report", name)
+        done = plugin.write(self._table(self.parts[0], path.stem), path)
+        self.notes += done.notes
+        return list(done.files)
+
+    def _table(self, part: PartComparison, title: str) -> Table:
+        colours = part.colours if any(part.colours) else []
+        return Table(frame=part.frame, title=title, numeric=NUMERIC, colours=colours)
 
     def _name(self, what: str, part: PartComparison) -> str:
         ranks, steps = {entry.rank for entry in self.parts}, {entry.step for entry in self.parts}
