@@ -15,6 +15,7 @@ from torchparity.errors import ConfigError, nearest
 
 _API = re.compile(r"(?P<family>\w+)\.(?P<api>.+)\.(?P<rest>\d+\.(?:forward|backward))")
 _CALL = re.compile(r"\.(forward|backward)\.\d+$")
+_DIRECTIONS = ("forward", "backward", "parameters_grad")
 _HOMES: dict[str, Any] = {
     "Functional": functional,
     "Tensor": torch.Tensor,
@@ -51,7 +52,7 @@ def _check_module(name: str, modules: Collection[str] | None) -> None:
 
 def _check_part(part: str, modules: Collection[str]) -> None:
     wanted = re.sub(r"\.\d*$", "", part.lower())
-    names = [f"{module}.{direction}" for module in modules for direction in ("forward", "backward")]
+    names = [f"{module}.{direction}" for module in modules for direction in _DIRECTIONS]
     if not any(wanted in name.lower() for name in names):
         raise ConfigError(f"no module of the model has {part!r} in its name.{nearest(part, modules)}")
 

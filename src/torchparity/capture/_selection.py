@@ -25,6 +25,7 @@ class Selection:
         data_mode: Sequence[str] = ("all",),
     ) -> None:
         self._scope, self._names, self._stored = tuple(scope), tuple(names), tuple(stored)
+        self.is_open = not self._scope and not self._names  # neither leaves anything out
         modes = set(data_mode)
         everything = "all" in modes
         directions = set() if everything else modes & {"forward", "backward"}
@@ -43,7 +44,7 @@ class Selection:
 
     def takes_call(self, name: str, parents: Sequence[str]) -> bool:
         """Decide about a forward call and the backward that belongs to it."""
-        if not self._scope and not self._names:
+        if self.is_open:
             return True
         self._seen[name] = None
         taken = self._in_scope(name) and self._in_list(name, parents)
@@ -58,6 +59,10 @@ class Selection:
             or not any(is_full(name) for name in self._names)
             or (forward in self._taken and not any(name == forward for name in self._names))
         )
+
+    def names(self, record: str) -> bool:
+        """Tell whether the list asks for a record that is no call, wherever it comes up."""
+        return not self._scope and bool(self._names) and self._in_list(record, ())
 
     def takes(self, direction: str, role: Role) -> bool:
         return (direction, role) in self._sides
