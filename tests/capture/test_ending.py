@@ -46,6 +46,30 @@ def model():
         ),
         pytest.param({"list": ["Lineer"], "level": "L0"}, ["'Lineer'"], id="part-of-a-module-name"),
         pytest.param({"list": ["Torch.exp.0.forward"], "level": "L0"}, ["'L0'", "'mix'"], id="api-at-L0"),
+        pytest.param(
+            {"scope": ["Module.0.Linear.forward.0", "Module.1.ReLU.forward.0"], "level": "L1"},
+            ["'Module.0.Linear.forward.0'", "'L1' records APIs only", "'L0' or 'mix'"],
+            id="module-in-scope-at-L1",
+        ),
+        pytest.param({"list": ["Module.0"], "level": "L1"}, ["'Module.0'", "'L0' or 'mix'"], id="part-at-L1"),
+        pytest.param(
+            {"tensor_list": ["Module.0.Linear.forward.0"], "level": "L1"}, ["'L0' or 'mix'"], id="tensor-list-at-L1"
+        ),
+        pytest.param(
+            {"scope": ["Torch.exp.2.forward", "Torch.exp.1.forward"]},
+            ["'Torch.exp.2.forward'", "comes after", "swap them"],
+            id="reversed-apis",
+        ),
+        pytest.param(
+            {"scope": ["Module.0.Linear.forward.10", "Module.0.Linear.forward.9"], "level": "L0"},
+            ["'Module.0.Linear.forward.10'", "swap them"],
+            id="reversed-calls-of-a-module",
+        ),
+        pytest.param(
+            {"scope": ["Torch.exp.0.backward", "Torch.exp.1.forward"]},
+            ["'Torch.exp.0.backward'", "use 'Torch.exp.0.forward'"],
+            id="scope-from-a-backward",
+        ),
     ],
 )
 def test_a_name_that_cannot_come_up_is_refused_at_start(tmp_path, settings, wanted):
@@ -63,6 +87,33 @@ def test_a_module_cannot_be_asked_for_without_a_model(tmp_path):
         capture(tmp_path, list=["Module.0.Linear.forward.0"]),
     ):
         pass
+
+
+def test_a_module_in_the_list_selects_the_apis_inside_it_at_L1_too(tmp_path):
+    net = model()
+    with capture(tmp_path, model=net, level="L1", list=["Module.1.ReLU.forward.0"]):
+        net(torch.ones(1, 2))
+
+    assert list(open_run(tmp_path).part().records) == ["Functional.relu.0.forward"]
+
+
+@pytest.mark.parametrize("scope", [["Torch.exp.1.forward"] * 2, ["Torch.exp.9.forward", "Torch.exp.10.forward"]])
+def test_a_scope_in_order_is_not_refused(tmp_path, scope):
+    with capture(tmp_path, scope=scope):
+        pass
+
+
+def test_a_scope_that_turns_out_to_be_reversed_is_told(tmp_path, capsys):
+    with capture(tmp_path / "reversed", scope=["Torch.sin.0.forward", "Torch.exp.0.forward"]):
+        torch.sin(torch.exp(torch.ones(1)))
+    line = capsys.readouterr().out
+    assert "Torch.exp.0.forward came before Torch.sin.0.forward" in line and "swap them" in line
+
+    with capture(tmp_path / "right", scope=["Torch.exp.0.forward", "Torch.sin.0.forward"]) as recording:
+        torch.sin(torch.exp(torch.ones(1)))
+        recording.step()
+        torch.sin(torch.exp(torch.ones(1)))
+    assert "came before" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("zoo_model", sorted(ZOO))

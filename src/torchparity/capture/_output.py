@@ -117,7 +117,7 @@ class Output:
             size=size_of(list(finished)),
             left_out=list(dict.fromkeys(left_out)),
             never_seen=self._selection.unmatched(),
-            remarks=self._differing.sentences() if self._differing else [],
+            remarks=[*self._selection.remarks(), *(self._differing.sentences() if self._differing else ())],
         )
         _log.info("%s", line)
         with suppress(OSError, ValueError):  # nobody reads it, or the terminal has no such letter
