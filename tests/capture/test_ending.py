@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shlex
 import subprocess
 import sys
 
@@ -154,6 +155,19 @@ def test_the_closing_line_says_where_how_much_and_what_next(tmp_path, capsys):
     assert line.startswith(f"torchparity: recorded 4 records in 2 steps at {path} ({size / 1024:.1f} KiB); ")
     assert line.endswith(f"; next: torchparity compare '{path}' BASELINE")
     assert "incomplete" not in line
+
+
+def test_the_closing_line_of_a_structure_says_what_it_is_and_how_to_see_it(tmp_path, capsys):
+    net, path = model(), tmp_path / "my run"
+    with capture(path, model=net, task="structure"):
+        net(torch.ones(1, 2)).sum().backward()
+
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.startswith(f"torchparity: recorded the structure of 7 calls in 1 step at {path} (")
+    command = line.partition("; next: ")[2]
+    assert command == f"python -m json.tool '{path}/step0/rank0/construct.json'"
+    shown = subprocess.run([sys.executable, *shlex.split(command)[1:]], capture_output=True, text=True, check=True)
+    assert '"Functional.relu.0.forward": "Module.1.ReLU.forward.0"' in shown.stdout
 
 
 def test_a_recording_of_nothing_says_so(tmp_path, capsys):
