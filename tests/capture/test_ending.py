@@ -52,6 +52,9 @@ def model():
             ["'Module.0.Linear.forward.0'", "'L1' records APIs only", "'L0' or 'mix'"],
             id="module-in-scope-at-L1",
         ),
+        pytest.param(
+            {"list": ["Module.0.Linear.backward.0"], "level": "L1"}, ["'L0' or 'mix'"], id="backward-of-a-module-at-L1"
+        ),
         pytest.param({"list": ["Module.0"], "level": "L1"}, ["'Module.0'", "'L0' or 'mix'"], id="part-at-L1"),
         pytest.param(
             {"tensor_list": ["Module.0.Linear.forward.0"], "level": "L1"}, ["'L0' or 'mix'"], id="tensor-list-at-L1"

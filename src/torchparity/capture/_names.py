@@ -37,11 +37,11 @@ def check_names(
     """Raise `ConfigError` for the first name that no record of this recording can have.
 
     Parts of names are checked at level L0 only: there the modules are all there is.
-    `modules` are the modules' names, None without a model; where they `stand_for_inside`,
-    one may be named at L1 too.
+    `modules` are the modules' names, None without a model; where a module's call may
+    `stand_for_inside`, for the APIs within it, it may be named at L1 too.
     """
     for name in asked:
-        is_inside = stand_for_inside and modules is not None and is_full(name)
+        is_inside = stand_for_inside and modules is not None and is_full(name) and ".forward." in name
         if level == "L1" and name.startswith("Module.") and not is_inside:
             raise ConfigError(
                 f"{name!r} is the name of a module, and level 'L1' records APIs only; use level 'L0' or 'mix', "
