@@ -19,7 +19,7 @@ $(READY): pyproject.toml constraints.txt
 
 setup: $(READY) ## make the environment in .venv and nothing else
 
-demo: $(READY) ## write a small run and look at it
+demo: $(READY) ## record a small GPT twice, once with a fault, and compare
 	@$(BIN)/python examples/demo.py
 
 test: $(READY) ## run the tests
@@ -41,5 +41,5 @@ bench: $(READY) ## run every benchmark; prints one JSON line each
 	@for script in benchmarks/bench_*.py; do $(BIN)/python $$script || exit 1; done
 
 clean: ## remove the environment and everything generated
-	rm -rf $(VENV) demo_run bench_data .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) demo_run demo_run_faulty demo_tables bench_data .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

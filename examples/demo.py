@@ -15,6 +15,7 @@ import torchparity
 from torchparity import cli
 
 GOOD, BAD, TABLES = Path("demo_run"), Path("demo_run_faulty"), Path("demo_tables")
+FAULT = "Module.blocks.1.norm2.LayerNorm.forward.0"
 WIDTH, HEADS, WORDS = 32, 4, 50
 
 
@@ -66,7 +67,7 @@ def record_two_steps(path: Path, *, faulty: bool) -> None:
             recording.step()
 
 
-def show(*arguments: str) -> None:
+def run(*arguments: str) -> None:
     print(f"\n$ torchparity {shlex.join(arguments)}")
     cli.main(arguments)
 
@@ -76,9 +77,9 @@ def main() -> None:
         shutil.rmtree(folder, ignore_errors=True)
     record_two_steps(GOOD, faulty=False)
     record_two_steps(BAD, faulty=True)
-    show("show", str(GOOD))
-    show("show", str(BAD), "Module.blocks.1.norm2.LayerNorm.forward.0", "--tensor", "output.0")
-    show("compare", str(BAD), str(GOOD), "-o", str(TABLES), "--format", "csv,xlsx", "-hl")
+    run("compare", str(BAD), str(GOOD), "-o", str(TABLES), "--format", "csv,xlsx", "-hl")
+    run("show", str(BAD), FAULT)
+    print(f"\nMore to see:\n  torchparity show {GOOD}\n  torchparity show {BAD} {FAULT} --tensor output.0")
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from torchparity.config import capture_config, load_capture_config, load_compare_config
+from torchparity.config import capture_config, load_capture_config, load_compare_config, with_keywords
 from torchparity.errors import ConfigError
 
 
@@ -52,7 +52,10 @@ def test_a_full_config_is_read_from_its_file(tmp_path):
         pytest.param(
             {"statistics": {"lisst": []}}, ["'statistics.lisst'", "Did you mean 'list'?"], id="unknown-nested-key"
         ),
-        pytest.param({"level": "L7"}, ["'level'", "'L7'", "'L0'", "'mix'"], id="bad-choice"),
+        pytest.param({"level": "L7"}, ["'level'", "'L7'", "one of 'L0', 'L1', 'mix', 'debug'."], id="bad-choice"),
+        pytest.param(
+            {"task": "x"}, ["'task'", "one of 'statistics', 'tensor', 'structure'."], id="only-recordings-are-offered"
+        ),
         pytest.param({"task": "tenosr"}, ["'task'", "'tenosr'", "Did you mean 'tensor'?"], id="bad-task"),
         pytest.param({"rank": "1_0"}, ["'rank'", "'1_0'"], id="underscore-number"),
         pytest.param({"dump_path": ""}, ["'dump_path'"], id="no-path"),
@@ -108,6 +111,30 @@ def test_what_a_config_cannot_mean_is_refused_by_field_value_and_choice(values, 
     assert str(raised.value).startswith("config.json: ")
     for text in wanted:
         assert text in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("keywords", "wanted"),
+    [
+        pytest.param({"lisst": ["relu"]}, ["'lisst'", "Did you mean 'list'?", "scope, ", "summary_mode"], id="block"),
+        pytest.param({"levle": "L0"}, ["'levle'", "Did you mean 'level'?", "tensor_list"], id="common"),
+        pytest.param({"task": "tensor", "diff_num": 2}, ["'diff_num'", "Did you mean 'diff_nums'?"], id="tensor"),
+    ],
+)
+def test_an_unknown_keyword_is_refused_by_the_nearest_of_all_that_are_accepted(keywords, wanted):
+    with pytest.raises(ConfigError) as raised:
+        with_keywords({}, keywords, source="capture")
+
+    assert str(raised.value).startswith("capture: unknown field ")
+    for text in wanted:
+        assert text in str(raised.value)
+
+
+def test_fields_of_other_tasks_are_not_offered_to_a_mistyped_keyword():
+    with pytest.raises(ConfigError) as raised:
+        with_keywords({}, {"overflow_num": 1}, source="capture")
+
+    assert "overflow_nums" not in str(raised.value)
 
 
 def test_settings_that_are_no_mapping_are_refused():

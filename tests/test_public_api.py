@@ -25,6 +25,8 @@ PUBLIC = {
     "compare",
     "describe",
     "from_torch",
+    "module_dump",
+    "module_dump_end",
     "open_run",
     "seed_all",
     "to_torch",

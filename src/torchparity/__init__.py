@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from torchparity.capture import PrecisionDebugger, capture, seed_all
+    from torchparity.capture import PrecisionDebugger, capture, module_dump, module_dump_end, seed_all
     from torchparity.errors import ParityError
     from torchparity.records import Record, StackGroup, TensorLeaf, ValueLeaf, describe
     from torchparity.storage import RunPart, RunReader, RunWriter, open_run
@@ -34,6 +34,8 @@ __all__ = [
     "compare",
     "describe",
     "from_torch",
+    "module_dump",
+    "module_dump_end",
     "open_run",
     "seed_all",
     "to_torch",
@@ -55,6 +57,8 @@ _HOME = {
     "compare": "compare",
     "describe": "records",
     "from_torch": "storage._torch",
+    "module_dump": "capture",
+    "module_dump_end": "capture",
     "open_run": "storage",
     "seed_all": "capture",
     "to_torch": "storage._torch",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import types
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -83,11 +83,11 @@ class CaptureConfig(msgspec.Struct, frozen=True, kw_only=True):
     `all_frames` (torch's own frames in call stacks too) and `overwrite` are ours.
     """
 
-    task: Task = "statistics"
+    task: Annotated[Task, Literal["statistics", "tensor", "structure"]] = "statistics"
     dump_path: str = "./dump_path"
     rank: Indices = []
     step: Indices = []
-    level: Level = "L1"
+    level: Annotated[Level, Literal["L0", "L1", "mix", "debug"]] = "L1"
     async_dump: bool = False
     extra_info: bool = True
     precision: Literal["high", "low"] = "low"
@@ -141,14 +141,16 @@ def capture_config(values: Mapping[str, Any], *, source: str = "config") -> Capt
     return config
 
 
-def with_keywords(settings: Mapping[str, Any], keywords: Mapping[str, Any]) -> dict[str, Any]:
+def with_keywords(settings: Mapping[str, Any], keywords: Mapping[str, Any], *, source: str) -> dict[str, Any]:
     """Return settings with keyword arguments over them; a field of the task's own block may be given plainly."""
-    merged = dict(settings)
     plain = {key: value for key, value in keywords.items() if key not in _BLOCK_FIELDS}
     inside = {key: value for key, value in keywords.items() if key in _BLOCK_FIELDS}
-    merged |= plain
+    merged = {**settings, **plain}
     task = merged.get("task", "statistics")
     block = task if isinstance(task, str) and task in _BLOCKS else "statistics"
+    fields = CaptureConfig.__struct_fields__
+    for key in (key for key in plain if key not in fields):
+        raise _unknown_field(source, key, key, (*fields, *_BLOCKS[block].__struct_fields__))
     given = merged.get(block, {})
     if inside and isinstance(given, Mapping):
         merged[block] = {**given, **inside}
@@ -180,10 +182,7 @@ def _struct(kind: type[Settings], values: Any, source: str, where: str) -> Setti
     hints = get_type_hints(kind, include_extras=True)
     for key in values:
         if key not in hints:
-            raise ConfigError(
-                f"{source}: unknown field {_dotted(where, str(key))!r}.{nearest(str(key), hints)} "
-                f"Fields here: {', '.join(hints)}."
-            )
+            raise _unknown_field(source, str(key), _dotted(where, str(key)), hints)
     required = [field.name for field in msgspec.structs.fields(kind) if field.required and field.name not in values]
     if required:
         raise ConfigError(f"{source}: field {_dotted(where, required[0])!r} is missing.")
@@ -200,21 +199,27 @@ def _value(hint: Any, value: Any, source: str, where: str) -> Any:
         raise _bad_value(source, where, value, _wanted(hint), _choices(hint)) from None
 
 
+def _unknown_field(source: str, key: str, shown: str, fields: Collection[str]) -> ConfigError:
+    return ConfigError(f"{source}: unknown field {shown!r}.{nearest(key, fields)} Fields here: {', '.join(fields)}.")
+
+
 def _bad_value(source: str, where: str, value: Any, wanted: str, choices: tuple[Any, ...] = ()) -> ConfigError:
     hint = nearest(value, choices) if isinstance(value, str) and choices else ""
     return ConfigError(f"{source}: field {where!r} is {repr(value)[:80]}; it must be {wanted}.{hint}")
 
 
 def _choices(hint: Any) -> tuple[Any, ...]:
-    return get_args(hint) if get_origin(hint) is Literal else ()
+    """Return what to offer for a field: of tasks and levels those that can be recorded."""
+    offered = hint.__metadata__[0] if get_origin(hint) is Annotated else hint
+    return get_args(offered) if get_origin(offered) is Literal else ()
 
 
 def _wanted(hint: Any) -> str:
     """Say in words what a field's type admits."""
+    if choices := _choices(hint):
+        return "one of " + ", ".join(map(repr, choices))
     if get_origin(hint) is Annotated:
         return str(hint.__metadata__[0])
-    if get_origin(hint) is Literal:
-        return "one of " + ", ".join(repr(choice) for choice in get_args(hint))
     if get_origin(hint) is list:
         return "a list, each entry " + _wanted(get_args(hint)[0])
     if get_origin(hint) in (Union, types.UnionType):
@@ -243,9 +248,7 @@ def _indices(value: Any, field: str, source: str) -> list[int]:
 def _check_capture(config: CaptureConfig, source: str) -> None:
     """Refuse what each field allows alone but not together."""
     if config.level == "L2":
-        raise ConfigError(
-            f"{source}: level 'L2' (kernels) needs the vendor's own dump; use 'L0', 'L1', 'mix' or 'debug'."
-        )
+        raise ConfigError(f"{source}: level 'L2' (kernels) needs the vendor's dump; use 'L0', 'L1', 'mix' or 'debug'.")
     if not config.dump_path:
         raise _bad_value(source, "dump_path", config.dump_path, "the folder to write to")
     for task, block in (("statistics", config.statistics), ("tensor", config.tensor)):

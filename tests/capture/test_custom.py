@@ -9,6 +9,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+import torchparity
 from torchparity import open_run
 from torchparity.capture import PrecisionDebugger
 from torchparity.errors import ConfigError
@@ -235,6 +236,19 @@ def test_module_dump_numbers_calls_and_has_parameter_gradients(tmp_path):
         *("Module.fc.Linear.forward.0", "Module.fc.Linear.forward.1", "Module.fc.Linear.parameters_grad.0"),
     ]
     assert not fc.weight._post_accumulate_grad_hooks
+
+
+def test_module_dump_is_a_function_of_the_package_too(tmp_path):
+    fc = nn.Linear(2, 2)
+    with pytest.raises(ConfigError, match=r"module_dump\(\) needs a PrecisionDebugger"):
+        torchparity.module_dump(fc, "fc")
+    PrecisionDebugger(dump_path=tmp_path).start()
+    torchparity.module_dump(fc, "fc")
+    fc(torch.ones(1, 2))
+    torchparity.module_dump_end()
+    PrecisionDebugger.close()
+
+    assert "Module.fc.Linear.forward.0" in recorded(tmp_path)
 
 
 def test_module_dump_that_is_never_ended_ends_with_stop(tmp_path):

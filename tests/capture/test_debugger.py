@@ -115,7 +115,14 @@ def test_single_points_with_gradients(tmp_path):
 
     part = open_run(tmp_path).part()
 
-    assert set(part.records) == {"y.0.debug", "y.1.debug", "nest.0.debug", "y_grad.0.debug", "y_grad.1.debug"}
+    assert set(part.records) == {
+        "y.0.debug",
+        "y.1.debug",
+        "nest.0.debug",
+        "y_grad.0.debug",
+        "y_grad.1.debug",
+        "nest_grad.0.debug",
+    }
     assert part.tensor(part.records["y_grad.0.debug"].value).array.tolist() == [2.0]
     assert {item.name for item in part.records["nest.0.debug"].items()} == {"a.0", "a.1", "a.2", "b"}
 

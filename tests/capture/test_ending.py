@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shlex
 import subprocess
 import sys
 
@@ -46,6 +47,33 @@ def model():
         ),
         pytest.param({"list": ["Lineer"], "level": "L0"}, ["'Lineer'"], id="part-of-a-module-name"),
         pytest.param({"list": ["Torch.exp.0.forward"], "level": "L0"}, ["'L0'", "'mix'"], id="api-at-L0"),
+        pytest.param(
+            {"scope": ["Module.0.Linear.forward.0", "Module.1.ReLU.forward.0"], "level": "L1"},
+            ["'Module.0.Linear.forward.0'", "'L1' records APIs only", "'L0' or 'mix'"],
+            id="module-in-scope-at-L1",
+        ),
+        pytest.param(
+            {"list": ["Module.0.Linear.backward.0"], "level": "L1"}, ["'L0' or 'mix'"], id="backward-of-a-module-at-L1"
+        ),
+        pytest.param({"list": ["Module.0"], "level": "L1"}, ["'Module.0'", "'L0' or 'mix'"], id="part-at-L1"),
+        pytest.param(
+            {"tensor_list": ["Module.0.Linear.forward.0"], "level": "L1"}, ["'L0' or 'mix'"], id="tensor-list-at-L1"
+        ),
+        pytest.param(
+            {"scope": ["Torch.exp.2.forward", "Torch.exp.1.forward"]},
+            ["'Torch.exp.2.forward'", "comes after", "swap them"],
+            id="reversed-apis",
+        ),
+        pytest.param(
+            {"scope": ["Module.0.Linear.forward.10", "Module.0.Linear.forward.9"], "level": "L0"},
+            ["'Module.0.Linear.forward.10'", "swap them"],
+            id="reversed-calls-of-a-module",
+        ),
+        pytest.param(
+            {"scope": ["Torch.exp.0.backward", "Torch.exp.1.forward"]},
+            ["'Torch.exp.0.backward'", "use 'Torch.exp.0.forward'"],
+            id="scope-from-a-backward",
+        ),
     ],
 )
 def test_a_name_that_cannot_come_up_is_refused_at_start(tmp_path, settings, wanted):
@@ -63,6 +91,33 @@ def test_a_module_cannot_be_asked_for_without_a_model(tmp_path):
         capture(tmp_path, list=["Module.0.Linear.forward.0"]),
     ):
         pass
+
+
+def test_a_module_in_the_list_selects_the_apis_inside_it_at_L1_too(tmp_path):
+    net = model()
+    with capture(tmp_path, model=net, level="L1", list=["Module.1.ReLU.forward.0"]):
+        net(torch.ones(1, 2))
+
+    assert list(open_run(tmp_path).part().records) == ["Functional.relu.0.forward"]
+
+
+@pytest.mark.parametrize("scope", [["Torch.exp.1.forward"] * 2, ["Torch.exp.9.forward", "Torch.exp.10.forward"]])
+def test_a_scope_in_order_is_not_refused(tmp_path, scope):
+    with capture(tmp_path, scope=scope):
+        pass
+
+
+def test_a_scope_that_turns_out_to_be_reversed_is_told(tmp_path, capsys):
+    with capture(tmp_path / "reversed", scope=["Torch.sin.0.forward", "Torch.exp.0.forward"]):
+        torch.sin(torch.exp(torch.ones(1)))
+    line = capsys.readouterr().out
+    assert "Torch.exp.0.forward came before Torch.sin.0.forward" in line and "swap them" in line
+
+    with capture(tmp_path / "right", scope=["Torch.exp.0.forward", "Torch.sin.0.forward"]) as recording:
+        torch.sin(torch.exp(torch.ones(1)))
+        recording.step()
+        torch.sin(torch.exp(torch.ones(1)))
+    assert "came before" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("zoo_model", sorted(ZOO))
@@ -103,6 +158,19 @@ def test_the_closing_line_says_where_how_much_and_what_next(tmp_path, capsys):
     assert line.startswith(f"torchparity: recorded 4 records in 2 steps at {path} ({size / 1024:.1f} KiB); ")
     assert line.endswith(f"; next: torchparity compare '{path}' BASELINE")
     assert "incomplete" not in line
+
+
+def test_the_closing_line_of_a_structure_says_what_it_is_and_how_to_see_it(tmp_path, capsys):
+    net, path = model(), tmp_path / "my run"
+    with capture(path, model=net, task="structure"):
+        net(torch.ones(1, 2)).sum().backward()
+
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.startswith(f"torchparity: recorded the structure of 7 calls in 1 step at {path} (")
+    command = line.partition("; next: ")[2]
+    assert command == f"python -m json.tool '{path}/step0/rank0/construct.json'"
+    shown = subprocess.run([sys.executable, *shlex.split(command)[1:]], capture_output=True, text=True, check=True)
+    assert '"Functional.relu.0.forward": "Module.1.ReLU.forward.0"' in shown.stdout
 
 
 def test_a_recording_of_nothing_says_so(tmp_path, capsys):

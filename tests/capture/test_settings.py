@@ -315,6 +315,13 @@ def test_keywords_go_over_the_block_of_the_file(tmp_path):
     assert list(open_run(tmp_path / "run").part().records) == ["Torch.exp.0.forward"]
 
 
+def test_a_mistyped_keyword_is_answered_with_the_nearest(tmp_path):
+    with pytest.raises(ConfigError, match=r"^capture: unknown field 'lisst'\. Did you mean 'list'\?"):
+        capture(tmp_path, lisst=["exp"]).__enter__()
+    with pytest.raises(ConfigError, match=r"^PrecisionDebugger: unknown field 'lisst'\. Did you mean 'list'\?"):
+        PrecisionDebugger(dump_path=tmp_path, lisst=["exp"])
+
+
 def test_a_field_of_another_task_is_refused(tmp_path):
     with pytest.raises(ConfigError, match=r"'statistics\.bench_path'"):
         PrecisionDebugger(dump_path=tmp_path, bench_path="x")

@@ -19,16 +19,19 @@ def closing_line(
     left_out: Sequence[str] = (),
     never_seen: Sequence[str] = (),
     remarks: Sequence[str] = (),
+    structure: Path | None = None,
 ) -> str:
-    """Return the whole of it as one line."""
-    made = f"recorded {counted(records, 'record')} in {counted(steps, 'step')} at {path} ({readable_bytes(size)})"
+    """Return the whole of it as one line; `structure` is where calls and nothing else of them were written."""
+    what = counted(records, "record") if structure is None else f"the structure of {counted(records, 'call')}"
+    made = f"recorded {what} in {counted(steps, 'step')} at {path} ({readable_bytes(size)})"
     parts = [made if steps else f"recorded nothing at {path}", *remarks]
     if left_out:
         parts.append(f"incomplete: {' '.join(left_out)}")
     if never_seen:
         parts.append(f"never seen: {', '.join(never_seen)}")
     if steps:
-        parts.append(f"next: torchparity compare {shlex.quote(str(path))} BASELINE")
+        see = "torchparity compare" if structure is None else "python -m json.tool"
+        parts.append(f"next: {see} {shlex.quote(str(structure or path))}{'' if structure else ' BASELINE'}")
     return f"torchparity: {'; '.join(' '.join(part.split()) for part in parts)}"
 
 

@@ -35,14 +35,16 @@ class PrecisionDebugger:
     ) -> PrecisionDebugger:
         arguments = {"task": task, "dump_path": dump_path and str(dump_path), "level": level, "step": step}
         given = {key: value for key, value in arguments.items() if value is not None}
-        settings = with_keywords(read_settings(Path(config_path)) if config_path is not None else {}, given | fields)
+        source = str(config_path or "PrecisionDebugger")
+        file_fields = read_settings(Path(config_path)) if config_path is not None else {}
+        settings = with_keywords(file_fields, given | fields, source="PrecisionDebugger")
         if cls._instance is not None:
             if cls._instance._settings == settings:
                 return cls._instance
             raise ConfigError("this process has a PrecisionDebugger with other settings; there is one per process.")
         instance = super().__new__(cls)
         instance._settings = settings
-        config = capture_config(settings, source=str(config_path or "PrecisionDebugger"))
+        config = capture_config(settings, source=source)
         file = None if config_path is None or "dump_enable" in fields else Path(config_path)
         instance._session = Session(config, config_path=file)
         cls._instance = instance
@@ -146,7 +148,8 @@ def capture(
     `list=["relu"]`; `settings` has the same as a mapping.
     """
     given = {"dump_path": str(path), "task": task, "level": level or ("mix" if model is not None else "L1")}
-    session = Session(capture_config(with_keywords({**given, **(settings or {})}, fields), source="capture"))
+    merged = with_keywords({**given, **(settings or {})}, fields, source="capture")
+    session = Session(capture_config(merged, source="capture"))
     session.start(model)
     try:
         yield Capture(session, model)

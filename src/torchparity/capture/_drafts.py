@@ -130,7 +130,7 @@ class Draft(msgspec.Struct, gc=False):
     """A record in the making; not tracked by the garbage collector, like all that is kept until the step ends.
 
     In a backward record places are numbers of slots, and `arrived` has the gradients that came:
-    first those of the outputs, then those of the inputs.
+    first those of the outputs, then those of the inputs. So has the gradient of a value saved by hand.
     """
 
     name: str
@@ -176,6 +176,7 @@ class Draft(msgspec.Struct, gc=False):
             flowing_in, flowing_out = self.arrived
             self.input_args, self.arrived = _filled(self.input_args, flowing_in), None
             self.output = _filled(self.output, flowing_out)
+            self.value = _filled(self.value, flowing_in)
             self.output_kwargs = _filled(self.output_kwargs, flowing_out)
 
     def finish(self) -> tuple[Record, dict[str, SharedTensor]]:

@@ -80,7 +80,8 @@ class ModuleWatcher:
     ) -> None:
         self._recorder, self._covered, self._records = recorder, covered, records
         self._mode, self._thread = mode, 0
-        self.is_paused = False
+        self.is_paused = self._was_paused = False
+        self._called: set[str] = set()  # in this step, and recorded
         self._names: dict[int, tuple[weakref.ref[nn.Module], str]] = {}
         self._handles: list[Any] = []
         self._gradient_handles: dict[tuple[int, str], dict[str, Any]] = {}
@@ -125,6 +126,12 @@ class ModuleWatcher:
     def begin_step(self) -> None:
         self._events.clear()
         self._drafts.clear()
+        self._called.clear()
+        self._was_paused = self.is_paused
+
+    def pause(self) -> None:
+        """Enter no module until `is_paused` is off again."""
+        self.is_paused = self._was_paused = True
 
     @property
     def _open(self) -> list[_Open]:
@@ -180,6 +187,7 @@ class ModuleWatcher:
         self._open.append(opened)
         parents.append(record)
         if self._records and recorder.selection.takes_call(record, outside):
+            self._called.add(name)
             call = recorder.open(Draft(record, "forward"), args, kwargs, parent)
             call.draft.is_recompute = recomputed
             call.draft.parameters = self._parameters_of(module, record)
@@ -234,6 +242,8 @@ class ModuleWatcher:
         event = events.get(parameter_name, 0)
         events[parameter_name] = event + 1
         record = f"{name}.parameters_grad.{event}"
+        if not self._is_wanted(name, record):
+            return
         draft = self._drafts.get(record)
         if draft is None:
             draft = self._drafts[record] = Draft(record, "parameters_grad")
@@ -242,3 +252,8 @@ class ModuleWatcher:
             draft.gradients = draft.gradients or {}
             draft.gradients[parameter_name] = self._recorder.observer_of(record).nest(leaf.grad)
             self._recorder.meter.flush()
+
+    def _is_wanted(self, name: str, record: str) -> bool:
+        """Decide about a gradient: it belongs to the module's calls. Some modules' weights are used without a call."""
+        selection = self._recorder.selection
+        return name in self._called or selection.names(record) or (selection.is_open and not self._was_paused)

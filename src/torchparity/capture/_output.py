@@ -43,7 +43,7 @@ class Output:
         self._refused: list[str] = []
         self._begun: int | None = None
         self._started = 0  # steps
-        self._in_structure = 0  # records of which the names alone are written
+        self._in_structure = 0  # calls of which the names alone are written
 
     @property
     def is_over(self) -> bool:
@@ -68,7 +68,7 @@ class Output:
             if self._has_values:
                 self._add_with_values(step, done)
             elif self._task == "structure":
-                self._in_structure += len(done.drafts)
+                self._in_structure += sum(draft.direction == "forward" for draft in done.drafts)
             else:
                 self._writer.add_later([draft.name for draft in done.drafts], done.encoded)
             self._writer.finish_step(stacks=done.stacks, construct=done.construct, missing=[*missing, *self._refused])
@@ -110,14 +110,16 @@ class Output:
         left_out = [*missing, *self._refused, *unwritten(list(finished))]
         if self._failure is not None:
             left_out.insert(0, f"{counted(self._started - len(finished), 'step')} not finished: {self._failure}")
+        structures = [folder / "construct.json" for folder in finished if self._task == "structure"]
         line = closing_line(
             self._writer.path,
-            records=self._in_structure or sum(finished.values()),
+            records=self._in_structure if self._task == "structure" else sum(finished.values()),
             steps=len(finished),
             size=size_of(list(finished)),
+            structure=structures[0] if structures else None,
             left_out=list(dict.fromkeys(left_out)),
             never_seen=self._selection.unmatched(),
-            remarks=self._differing.sentences() if self._differing else [],
+            remarks=[*self._selection.remarks(), *(self._differing.sentences() if self._differing else ())],
         )
         _log.info("%s", line)
         with suppress(OSError, ValueError):  # nobody reads it, or the terminal has no such letter

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
+from functools import partial
 from typing import Any
 
 import torch
 
-from torchparity.capture._drafts import Draft
+from torchparity.capture._drafts import Draft, slots_of
 from torchparity.capture._recorder import Recorder
 
 
@@ -27,25 +27,43 @@ class Points:
         self._recorder.boundary.run(name, lambda: self._save(variable, name, number, save_backward))
 
     def _save(self, variable: Any, name: str, number: int, save_backward: bool) -> None:
-        recorder = self._recorder
         self._add(f"{name}.{number}.debug", variable)
-        if save_backward and isinstance(variable, torch.Tensor) and variable.requires_grad:
-            generation = recorder.generation
-
-            passes = itertools.count(1)
-
-            def arrived(gradient: torch.Tensor) -> None:
-                if generation == recorder.generation:
-                    recorder.boundary.run(name, self._save_gradient, gradient, f"{name}_grad.{number}", next(passes))
-
-            recorder.remove_at_step(variable.register_hook(arrived))  # type: ignore[no-untyped-call]
-
-    def _save_gradient(self, gradient: torch.Tensor, name: str, turn: int) -> None:
-        """Add the gradient of a value; a graph that is gone through again gives it again."""
-        self._add(f"{name}.debug{f'#{turn}' if turn > 1 else ''}", gradient)
+        if not save_backward:
+            return
+        found: list[torch.Tensor] = []
+        gradients = _Gradients(self._recorder, f"{name}_grad.{number}.debug", slots_of(variable, found))
+        for slot, tensor in enumerate(found):
+            hook = partial(gradients.arrived, slot)
+            self._recorder.remove_at_step(tensor.register_hook(hook))  # type: ignore[no-untyped-call]
 
     def _add(self, record: str, variable: Any) -> None:
         draft = Draft(record, "debug")
         draft.value = self._recorder.observer_of(record).nest(variable)
         self._recorder.meter.flush()
         self._recorder.add(draft, None)
+
+
+class _Gradients:
+    """The gradients of one saved value, nested like it; a graph that is gone through again gives them again."""
+
+    def __init__(self, recorder: Recorder, name: str, slots: Any) -> None:
+        self._recorder, self._name, self._slots = recorder, name, slots
+        self._generation = recorder.generation
+        self._passes: dict[int, Draft] = {}
+
+    def arrived(self, slot: int, gradient: torch.Tensor) -> None:
+        recorder = self._recorder
+        with recorder.lock:  # a step that ends in another thread meanwhile comes before or after
+            if self._generation == recorder.generation:
+                recorder.boundary.run(self._name, self._take, slot, gradient)
+
+    def _take(self, slot: int, gradient: torch.Tensor) -> None:
+        task = torch._C._current_graph_task_id()
+        draft = self._passes.get(task)
+        if draft is None:
+            again = f"#{len(self._passes) + 1}" if self._passes else ""
+            draft = self._passes[task] = Draft(self._name + again, "debug", value=self._slots, arrived=({}, {}))
+            self._recorder.add(draft, None)
+        if draft.arrived is not None:
+            draft.arrived[0][slot] = self._recorder.observer_of(draft.name).nest(gradient)
+            self._recorder.meter.flush()

@@ -24,14 +24,16 @@ class Selection:
         stored: Sequence[str] = (),
         data_mode: Sequence[str] = ("all",),
     ) -> None:
-        self._scope, self._names, self._stored = tuple(scope), tuple(names), tuple(stored)
+        self.scope, self.listed, self.stored = tuple(scope), tuple(names), tuple(stored)
+        self.is_open = not self.scope and not self.listed  # neither leaves anything out
         modes = set(data_mode)
         everything = "all" in modes
         directions = set() if everything else modes & {"forward", "backward"}
         roles = set() if everything else modes & {"input", "output"}
         self._sides = frozenset(product(directions or ("forward", "backward"), roles or ("input", "output")))
         self.takes_backwards = not directions or "backward" in directions
-        self._is_inside = not self._scope
+        self._is_inside = not self.scope
+        self._has_ended = self._is_reversed = False
         self._matched: set[str] = set()
         self._taken: set[str] = set()
         self._seen: dict[str, None] = {}
@@ -39,11 +41,11 @@ class Selection:
     @property
     def asked(self) -> tuple[str, ...]:
         """Every name that was asked for."""
-        return (*self._scope, *self._names, *self._stored)
+        return (*self.scope, *self.listed, *self.stored)
 
     def takes_call(self, name: str, parents: Sequence[str]) -> bool:
         """Decide about a forward call and the backward that belongs to it."""
-        if not self._scope and not self._names:
+        if self.is_open:
             return True
         self._seen[name] = None
         taken = self._in_scope(name) and self._in_list(name, parents)
@@ -53,27 +55,32 @@ class Selection:
 
     def takes_backward(self, backward: str, forward: str) -> bool:
         return (
-            not self._names
-            or backward in self._names
-            or not any(is_full(name) for name in self._names)
-            or (forward in self._taken and not any(name == forward for name in self._names))
+            not self.listed
+            or backward in self.listed
+            or not any(is_full(name) for name in self.listed)
+            or (forward in self._taken and not any(name == forward for name in self.listed))
         )
+
+    def names(self, record: str) -> bool:
+        """Tell whether the list asks for a record that is no call, wherever it comes up."""
+        return not self.scope and bool(self.listed) and self._in_list(record, ())
 
     def takes(self, direction: str, role: Role) -> bool:
         return (direction, role) in self._sides
 
     def stores(self, name: str) -> bool:
         """Decide whether a record's values are kept besides their statistics."""
-        if not self._stored:
+        if not self.stored:
             return False
         self._seen[name] = None
         plain = name.partition("#")[0]  # the second backward through a call is kept with the first
-        found = [wanted for wanted in self._stored if plain == wanted or (not is_full(wanted) and _is_in(wanted, name))]
+        found = [wanted for wanted in self.stored if plain == wanted or (not is_full(wanted) and _is_in(wanted, name))]
         self._matched.update(found)
         return bool(found)
 
     def begin_step(self) -> None:
-        self._is_inside = not self._scope
+        self._is_inside = not self.scope
+        self._has_ended = False
         self._taken.clear()
 
     def unmatched(self) -> list[str]:
@@ -81,22 +88,32 @@ class Selection:
         missing = dict.fromkeys(name for name in self.asked if name not in self._matched)
         return [f"{name}{f' ({hint.strip()})' if (hint := nearest(name, self._seen)) else ''}" for name in missing]
 
+    def remarks(self) -> list[str]:
+        """Return what became of a scope whose last name came first."""
+        if not self._is_reversed:
+            return []
+        first, last = self.scope[0], self.scope[-1]
+        return [
+            f"scope: {last} came before {first}, so all from {first} to the end of the step was recorded; swap them"
+        ]
+
     def _in_scope(self, name: str) -> bool:
-        if not self._scope:
+        if not self.scope:
             return True
-        if name in self._scope:
+        if name in self.scope:
             self._matched.add(name)
-        if name == self._scope[0]:
+        if name == self.scope[0]:
             self._is_inside = True
+            self._is_reversed |= self._has_ended
         inside = self._is_inside
-        if name == self._scope[-1]:
-            self._is_inside = False
+        if name == self.scope[-1]:
+            self._is_inside, self._has_ended = False, True
         return inside
 
     def _in_list(self, name: str, parents: Sequence[str]) -> bool:
-        if not self._names:
+        if not self.listed:
             return True
-        found = [wanted for wanted in self._names if _matches(wanted, name) or wanted in parents]
+        found = [wanted for wanted in self.listed if _matches(wanted, name) or wanted in parents]
         self._matched.update(found)
         return bool(found)
 

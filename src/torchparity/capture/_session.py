@@ -18,7 +18,7 @@ from torchparity.capture._boundary import Boundary
 from torchparity.capture._dataloader import LoaderWatcher
 from torchparity.capture._meter import Kept, Meter, Store
 from torchparity.capture._modules import named_modules
-from torchparity.capture._names import check_names
+from torchparity.capture._names import check_names, check_scope
 from torchparity.capture._output import Output
 from torchparity.capture._points import Points
 from torchparity.capture._recorder import Recorder
@@ -208,13 +208,12 @@ class Session:
 
     def _open(self, model: Models | None, rank: int) -> Output:
         """Refuse names that cannot come up and a folder that cannot be written, before anything is recorded."""
-        check_names(
-            self._recorder.selection.asked,
-            level=self._level,
-            modules=None if model is None else [name for _, name in named_modules(model)],
-            custom=self._watching.custom.names(),
-        )
-        output = Output(self._config, self._recorder.selection, level=self._level, rank=rank)
+        selection, custom = self._recorder.selection, self._watching.custom.names()
+        modules = None if model is None else [name for _, name in named_modules(model)]
+        check_names(selection.listed, level=self._level, modules=modules, custom=custom, stand_for_inside=True)
+        check_names((*selection.scope, *selection.stored), level=self._level, modules=modules, custom=custom)
+        check_scope(selection.scope)
+        output = Output(self._config, selection, level=self._level, rank=rank)
         _at_exit(self)
         return output
 

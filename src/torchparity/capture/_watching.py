@@ -76,7 +76,7 @@ class Watching:
     def only(self, module: nn.Module, name: str) -> None:
         """See the calls of one module and nothing else, not even what is inside it."""
         self._pass_over_apis()
-        self._modules.is_paused = True
+        self._modules.pause()
         self._scripting.attach()
         self._single.attach_one(module, f"Module.{name}.{type(module).__name__}")
 

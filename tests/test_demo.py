@@ -1,0 +1,51 @@
+"""What a newcomer types first: `make demo`, what README says about it, and `make clean`."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tests.conftest import ROOT
+from torchparity import open_run
+
+README = (ROOT / "README.md").read_text()
+FOLDERS = ("demo_run", "demo_run_faulty", "demo_tables")
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory):
+    """Run the demo; return the folder it ran in and the lines it printed."""
+    folder = tmp_path_factory.mktemp("demo")
+    script = [sys.executable, str(ROOT / "examples" / "demo.py")]
+    printed = subprocess.run(script, cwd=folder, capture_output=True, text=True, check=True, timeout=300).stdout
+    return folder, printed.splitlines()
+
+
+def test_the_demo_begins_with_the_answer_and_is_short(demo):
+    _, lines = demo
+
+    first_command = next(index for index, line in enumerate(lines) if line.startswith("$ "))
+    assert lines[first_command].startswith("$ torchparity compare ")
+    assert "First divergence: Module.blocks.1.norm2" in lines[first_command + 1]
+    assert len(lines) < 45
+
+
+def test_readme_shows_the_headline_of_the_demo(demo):
+    assert next(line for line in demo[1] if "First divergence" in line) in README.splitlines()
+
+
+def test_the_names_readme_lists_are_in_the_demos_run(demo):
+    (part,) = re.findall(r"show RUN --list (\w+)", README)
+
+    assert f'names of the records that contain "{part}"' in README
+    assert [name for name in open_run(demo[0] / "demo_run").part(step=0).records if part in name]
+
+
+def test_make_clean_removes_what_the_demo_wrote(demo):
+    recipe = re.search(r"^clean:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.MULTILINE)[1].split()
+
+    assert sorted(folder.name for folder in demo[0].iterdir()) == sorted(FOLDERS)
+    assert set(FOLDERS) <= set(recipe)
