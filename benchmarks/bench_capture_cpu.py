@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -38,7 +39,9 @@ def print_own_peak(recorder: str) -> None:
     training = gpt.training(gpt.CPU, "cpu")
     record = recorders.bare if recorder == "bare" else recorders.RECORDERS[recorder]
     training[1]()
-    record(*training, "statistics-L1", Path("bench_data") / "memory", 3)
+    folder = Path("bench_data") / "memory"
+    shutil.rmtree(folder, ignore_errors=True)
+    record(*training, "statistics-L1", folder, 3)
     # Not getrusage: a process inherits the peak of the one that started it.
     print(int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]))
 
