@@ -39,6 +39,11 @@ class Statistics(msgspec.Struct, frozen=True, gc=False):
     negative_inf_count: int | None = None
     zero_count: int | None = None
 
+    @classmethod
+    def of_finite(cls, largest: Number, smallest: Number, mean: Number, norm: Number, zeros: int) -> Statistics:
+        """Return the statistics of nearly every tensor: nothing in it is nan or infinite."""
+        return cls(largest, smallest, mean, norm, largest, smallest, mean, norm, 0, 0, 0, zeros)
+
 
 class PairMetrics(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """How far a candidate tensor is from its baseline, element by element and in float64.

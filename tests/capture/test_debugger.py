@@ -334,6 +334,14 @@ def test_inference_mode_and_no_grad_record_forward_only(tmp_path):
     assert part.problems == []
 
 
+def record_three_steps(path, task):
+    with capture(path, task=task) as recording:
+        for number in range(3):
+            torch.full((2,), float(number)).exp()
+            if number < 2:
+                recording.step()
+
+
 @pytest.mark.parametrize("task", ["statistics", "tensor"])
 def test_a_fault_of_ours_at_the_end_of_a_step_costs_the_step_alone(tmp_path, monkeypatch, caplog, task):
     finish, calls = Meter.finish, []
@@ -346,11 +354,7 @@ def test_a_fault_of_ours_at_the_end_of_a_step_costs_the_step_alone(tmp_path, mon
         return fill
 
     monkeypatch.setattr(Meter, "finish", faulty)
-    with capture(tmp_path, task=task) as recording:
-        for number in range(3):
-            torch.full((2,), float(number)).exp()
-            if number < 2:
-                recording.step()
+    record_three_steps(tmp_path, task)
 
     run = open_run(tmp_path)
     assert [step for step in run.steps if run.part(step).records] == [0, 2]
@@ -371,11 +375,7 @@ def test_a_device_that_fails_after_a_step_costs_the_step_alone(tmp_path, monkeyp
         return failing if len(calls) == 2 else fill
 
     monkeypatch.setattr(Meter, "finish", faulty)
-    with capture(tmp_path) as recording:
-        for number in range(3):
-            torch.full((2,), float(number)).exp()
-            if number < 2:
-                recording.step()
+    record_three_steps(tmp_path, "statistics")
 
     run = open_run(tmp_path)
     assert [step for step in run.steps if run.part(step).records] == [0, 2]

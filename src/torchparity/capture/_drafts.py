@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from torchparity.capture._seen import SeenList, SeenTensor
 from torchparity.capture._storing import StoringMeter
 from torchparity.naming import Direction
 from torchparity.records import GroupLeaf, Nest, Record, describe
-from torchparity.storage import EncodedRecord, SharedTensor, encoded, encoded_leaves, encoded_value
+from torchparity.storage import EncodedRecord, SharedTensor, encoded, encoded_record, encoded_value
 
 _DEEPEST = 32
 _SCALARS = frozenset({bool, int, float, str})
@@ -150,26 +150,34 @@ class Draft(msgspec.Struct, gc=False):
 
     def encoded(self) -> EncodedRecord:
         """Return the record as JSON."""
+        try:
+            return encoded(self._record(lambda name, nest: _json(nest)))
+        except UnicodeEncodeError:  # half a surrogate pair in a text
+            return encoded_record(self.finish()[0])
+
+    def finish(self) -> tuple[Record, dict[str, SharedTensor]]:
+        """Return the record and the values of its items."""
+        values: dict[str, SharedTensor] = {}
+        return self._record(lambda name, nest: _leaves(name, nest, values)), values
+
+    def _record(self, turn: Callable[[str, Any], Any]) -> Record:
+        """Return the record with its nests turned into what is asked for, each by the name of its items."""
         self._fill_slots()
-        record = Record(
+        return Record(
             name=self.name,
             direction=self.direction,
-            input_args=_json(self.input_args or []),
-            input_kwargs=_json(self.input_kwargs or {}),
-            output=_json(self.output or []),
-            output_kwargs=_json(self.output_kwargs or {}),
-            parameters=_json(self.parameters),
-            gradients=_json(self.gradients or {}),
-            value=_json(self.value),
+            input_args=turn("input", self.input_args or []),
+            input_kwargs=turn("input", self.input_kwargs or {}),
+            output=turn("output", self.output or []),
+            output_kwargs=turn("output", self.output_kwargs or {}),
+            parameters=None if self.parameters is None else turn("parameters", self.parameters),
+            gradients=turn("", self.gradients or {}),
+            value=turn("", self.value),
             is_recompute=self.is_recompute,
             in_backward=self.in_backward,
             error=self.error,
             seconds=self.seconds,
         )
-        try:
-            return encoded(record)
-        except UnicodeEncodeError:  # half a surrogate pair in a text
-            return encoded_leaves(self.finish()[0])
 
     def _fill_slots(self) -> None:
         if self.arrived is not None:
@@ -178,27 +186,6 @@ class Draft(msgspec.Struct, gc=False):
             self.output = _filled(self.output, flowing_out)
             self.value = _filled(self.value, flowing_in)
             self.output_kwargs = _filled(self.output_kwargs, flowing_out)
-
-    def finish(self) -> tuple[Record, dict[str, SharedTensor]]:
-        """Return the record and the values of its items."""
-        self._fill_slots()
-        values: dict[str, SharedTensor] = {}
-        record = Record(
-            name=self.name,
-            direction=self.direction,
-            input_args=_leaves("input", self.input_args or [], values),
-            input_kwargs=_leaves("input", self.input_kwargs or {}, values),
-            output=_leaves("output", self.output or [], values),
-            output_kwargs=_leaves("output", self.output_kwargs or {}, values),
-            parameters=None if self.parameters is None else _leaves("parameters", self.parameters, values),
-            gradients=_leaves("", self.gradients or {}, values),
-            value=_leaves("", self.value, values),
-            is_recompute=self.is_recompute,
-            in_backward=self.in_backward,
-            error=self.error,
-            seconds=self.seconds,
-        )
-        return record, values
 
 
 def _leaves(name: str, nest: Any, values: dict[str, SharedTensor]) -> Nest:

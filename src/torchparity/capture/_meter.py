@@ -45,7 +45,6 @@ Store = Callable[[SharedTensor], None]
 class Kept:
     """What a task keeps of every tensor."""
 
-    statistics: bool = True
     checksum: bool = False
     values: bool = False
     xor: bool = False  # another checksum, and no statistics
@@ -110,7 +109,7 @@ class Meter:
             return found
         with self._lock:
             if keep and self._is_plain:
-                found = self._at_first_sight(tensor, memory, look)
+                found = self._where_it_lies(tensor, memory, look)
                 if found is not None:
                     return found
             return self._first_sight(tensor, memory, look, keep=keep)
@@ -189,7 +188,7 @@ class Meter:
 
         return fill
 
-    def _at_first_sight(self, tensor: torch.Tensor, memory: torch.UntypedStorage, look: Any) -> SeenTensor | None:
+    def _where_it_lies(self, tensor: torch.Tensor, memory: torch.UntypedStorage, look: Any) -> SeenTensor | None:
         """Let nearly every tensor wait to be measured where it lies; None where it is of another kind."""
         gauge = self._gauges.of(look[5], tensor.device)
         count = tensor.numel()

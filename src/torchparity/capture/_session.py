@@ -63,10 +63,6 @@ class Session:
         if config.enable_dataloader:
             self._loader.attach()
 
-    @property
-    def step_number(self) -> int:
-        return self._step
-
     def set_init_step(self, step: int) -> None:
         if self._was_started:
             raise ConfigError("set_init_step must come before the first start().")

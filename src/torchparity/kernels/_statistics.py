@@ -34,20 +34,7 @@ def statistics_of(
     """
     broken = nan + inf + negative_inf
     if not broken and count and not is_bool:  # nearly every tensor, and this is called for each
-        return Statistics(
-            max=largest,
-            min=smallest,
-            mean=mean,
-            norm=norm,
-            finite_max=largest,
-            finite_min=smallest,
-            finite_mean=mean,
-            finite_norm=norm,
-            nan_count=0,
-            inf_count=0,
-            negative_inf_count=0,
-            zero_count=zero,
-        )
+        return Statistics.of_finite(largest, smallest, mean, norm, zero)
     finite: dict[str, Any] = dict.fromkeys(_VALUES)
     if count > broken:
         finite = {"max": largest, "min": smallest, "mean": mean, "norm": norm}
@@ -92,10 +79,7 @@ def statistics_of_rows(
     broken = rows[:, 5:].sum(axis=1)
     means, norms = rows[:, 0] / np.maximum(1, counts - broken), np.sqrt(rows[:, 1])
     largest, smallest, zeros = rows[:, 2].tolist(), rows[:, 3].tolist(), rows[:, 4].astype(np.int64).tolist()
-    found = [
-        Statistics(high, low, mean, norm, high, low, mean, norm, 0, 0, 0, zero)
-        for high, low, mean, norm, zero in zip(largest, smallest, means.tolist(), norms.tolist(), zeros, strict=True)
-    ]
+    found = list(map(Statistics.of_finite, largest, smallest, means.tolist(), norms.tolist(), zeros))
     for index in np.flatnonzero(broken).tolist():
         found[index] = statistics_of_row(int(counts[index]), rows[index].tolist())
     for index, entry in enumerate(known or ()):

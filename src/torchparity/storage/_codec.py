@@ -147,23 +147,10 @@ def _statistics_from_json(entry: dict[str, Any]) -> Statistics | None:
 
 
 def finite_statistics(largest: Any, smallest: Any, mean: Any, norm: Any, zeros: Any) -> Statistics:
-    """Return the statistics of nearly every tensor: nothing in it is nan or infinite."""
+    """Return the statistics of a tensor in which nothing is nan or infinite; its count of zeros is anybody's."""
     if type(zeros) is not int:
         raise MalformedError("a tensor's counts are not whole numbers")
-    return Statistics(
-        max=largest,
-        min=smallest,
-        mean=mean,
-        norm=norm,
-        finite_max=largest,
-        finite_min=smallest,
-        finite_mean=mean,
-        finite_norm=norm,
-        nan_count=0,
-        inf_count=0,
-        negative_inf_count=0,
-        zero_count=zeros,
-    )
+    return Statistics.of_finite(largest, smallest, mean, norm, zeros)
 
 
 def statistic_of(value: Any) -> Any:

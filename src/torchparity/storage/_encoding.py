@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from torchparity.naming import Direction
 from torchparity.records import GroupLeaf, Leaf, Nest, Record, Statistics, TensorLeaf, ValueLeaf, number_to_json
@@ -45,19 +46,7 @@ class _Usual(msgspec.Struct, gc=False):
     Mean: Any
     Norm: Any
     requires_grad: bool
-    zero: int | None
-
-
-class _UsualWithChecksum(msgspec.Struct, gc=False):
-    type: str
-    dtype: str
-    shape: tuple[int, ...]
-    Max: Any
-    Min: Any
-    Mean: Any
-    Norm: Any
-    requires_grad: bool
-    md5: str
+    md5: str | UnsetType
     zero: int | None
 
 
@@ -66,13 +55,9 @@ def encoded_tensor(leaf: TensorLeaf) -> msgspec.Raw:
     kept, needed = leaf.statistics, leaf.requires_grad
     if kept is None or needed is None or not _is_usual(kept) or leaf.data_name is not None or leaf.layout is not None:
         return msgspec.Raw(encode(_tensor_to_json(leaf, number_to_json)))
-    kind, dtype, shape, zero = leaf.type, leaf.dtype, leaf.shape, kept.zero_count
-    high, low, mean, norm = kept.max, kept.min, kept.mean, kept.norm
-    entry: _Usual | _UsualWithChecksum
-    if leaf.checksum is None:
-        entry = _Usual(kind, dtype, shape, high, low, mean, norm, needed, zero)
-    else:
-        entry = _UsualWithChecksum(kind, dtype, shape, high, low, mean, norm, needed, leaf.checksum, zero)
+    values = kept.max, kept.min, kept.mean, kept.norm
+    checksum = UNSET if leaf.checksum is None else leaf.checksum
+    entry = _Usual(leaf.type, leaf.dtype, leaf.shape, *values, needed, checksum, kept.zero_count)
     return msgspec.Raw(msgspec.json.encode(entry))
 
 
@@ -104,8 +89,8 @@ def encoded(record: Record) -> EncodedRecord:
     return EncodedRecord(record.name, record.direction, msgspec.json.encode(_entry(record, _as_it_is)))
 
 
-def encoded_leaves(record: Record) -> EncodedRecord:
-    """Return a record as JSON, whatever is in it."""
+def encoded_record(record: Record) -> EncodedRecord:
+    """Return a finished record as JSON, whatever is in it."""
     return EncodedRecord(record.name, record.direction, encode(record_to_json(record)))
 
 
