@@ -263,6 +263,12 @@ def test_bfloat16_hides_less_where_the_inputs_are_equal(compare):
     assert found.record == EXP and found.kind == "operator"
 
 
+def test_a_gradient_whose_sources_are_not_recorded_does_not_come_from_equals(compare):
+    runs = [{"Module.c.Linear.parameters_grad": {"bias": [of(value, dtype="torch.bfloat16")]}} for value in (1.0, 1.02)]
+
+    assert compare(*runs).first_divergence is None
+
+
 def test_the_advisor_and_the_headline_name_the_same(compare, tmp_path):
     runs = [{EXP: call([of(1.0)], [of(output)])} for output in (2.0, 2.001)]
     done = compare(*runs)

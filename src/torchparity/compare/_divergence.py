@@ -104,7 +104,8 @@ def _wrong_outputs(
 
     An optimizer divides by what may be noise itself, so where its inputs are not equal it is never blamed.
     """
-    are_equal = not any(deviation(row, mode) for row in inputs if not is_argument(row))
+    received = [row for row in inputs if not is_argument(row)]
+    are_equal = bool(received) and not any(deviation(row, mode) for row in received)
     made = [row for row in group if not row.is_input and is_apart(row, mode, from_equals=are_equal)]
     made = [row for row in made if not excused or _content(row) not in excused]
     if made and in_optimizer and not are_equal:
