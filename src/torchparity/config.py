@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import types
 from collections.abc import Collection, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -179,15 +180,22 @@ def _struct(kind: type[Settings], values: Any, source: str, where: str) -> Setti
     """Build a settings struct, refusing unknown keys by their nearest valid spelling."""
     if not isinstance(values, Mapping):
         raise _bad_value(source, where, values, "an object with fields " + ", ".join(kind.__struct_fields__))
-    hints = get_type_hints(kind, include_extras=True)
+    hints, required = _fields(kind)
     for key in values:
         if key not in hints:
             raise _unknown_field(source, str(key), _dotted(where, str(key)), hints)
-    required = [field.name for field in msgspec.structs.fields(kind) if field.required and field.name not in values]
-    if required:
-        raise ConfigError(f"{source}: field {_dotted(where, required[0])!r} is missing.")
+    for key in required:
+        if key not in values:
+            raise ConfigError(f"{source}: field {_dotted(where, key)!r} is missing.")
     converted = {key: _value(hints[key], value, source, _dotted(where, key)) for key, value in values.items()}
     return kind(**converted)
+
+
+@cache
+def _fields(kind: type[msgspec.Struct]) -> tuple[dict[str, Any], list[str]]:
+    """Return the types of a struct's fields, and those that must be given; working them out takes a while."""
+    hints = get_type_hints(kind, include_extras=True)
+    return hints, [field.name for field in msgspec.structs.fields(kind) if field.required]
 
 
 def _value(hint: Any, value: Any, source: str, where: str) -> Any:

@@ -205,7 +205,7 @@ class Session:
     def _open(self, model: Models | None, rank: int) -> Output:
         """Refuse names that cannot come up and a folder that cannot be written, before anything is recorded."""
         selection, custom = self._recorder.selection, self._watching.custom.names()
-        modules = None if model is None else [name for _, name in named_modules(model)]
+        modules = [name for _, name in named_modules(model)] if model is not None and selection.asked else None
         check_names(selection.listed, level=self._level, modules=modules, custom=custom, stand_for_inside=True)
         check_names((*selection.scope, *selection.stored), level=self._level, modules=modules, custom=custom)
         check_scope(selection.scope)
