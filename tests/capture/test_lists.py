@@ -6,8 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from torchparity import open_run
+from tests.kernels.test_cpu import assert_same
+from torchparity import from_torch, open_run
 from torchparity.capture import _identity, capture
+from torchparity.capture._lists import ListMeter
+from torchparity.capture._meter import Kept, Meter
+from torchparity.kernels.reference import PLUGIN as REFERENCE
 
 COUNT = 12
 
@@ -123,3 +127,69 @@ def test_a_list_in_memory_that_was_swept_is_another(tmp_path, monkeypatch):
     given = [records[f"Torch.stack.{number}.forward"].input_args[0][0] for number in range(60)]
     assert [leaf.statistics.max for leaf in made] == factors
     assert [leaf.statistics.max for leaf in given] == factors
+
+
+def plain():
+    return [torch.randn(3, index + 1) for index in range(COUNT)]
+
+
+ODD_LISTS = {
+    "plain": plain,
+    "one memory": lambda: list(torch.randn(COUNT, 5).unbind()),
+    "one tensor many times": lambda: [torch.randn(4)] * COUNT,
+    "of several dtypes": lambda: [*plain(), torch.arange(5), torch.ones(3, dtype=torch.float64)],
+    "not contiguous": lambda: [torch.randn(4, index + 2).t() for index in range(COUNT)],
+    "an empty one": lambda: [*plain(), torch.empty(0)],
+    "of scalars": lambda: [torch.tensor(float(index)) for index in range(COUNT)],
+    "of parts": lambda: [torch.randn(20)[3 : 4 + index] for index in range(COUNT)],
+    "negative": lambda: [torch.randn(4, dtype=torch.complex64).conj().imag for _ in range(COUNT)],
+    "of NumPy": lambda: [torch.from_numpy(np.full(3, index, np.float32)) for index in range(COUNT)],
+    "complex": lambda: [torch.randn(3, dtype=torch.complex64).conj() for _ in range(COUNT)],
+    "not finite": lambda: [torch.tensor([torch.nan, torch.inf, index]) for index in range(COUNT)],
+    "parameters": lambda: [torch.nn.Parameter(torch.randn(3)) for _ in range(COUNT)],
+    "of meta": lambda: [torch.empty(3, device="meta") for _ in range(COUNT)],
+}
+
+
+@pytest.mark.parametrize("kind", ODD_LISTS)
+def test_a_list_of_any_kind_is_what_its_tensors_are(kind):
+    tensors = ODD_LISTS[kind]()
+    meter = Meter(Kept(), exact=True)
+
+    seen = ListMeter(meter).see(tensors)
+    alone = [meter.see(tensor) for tensor in tensors]
+    meter.finish()()
+
+    for tensor, entry, other in zip(tensors, seen.tensors, alone, strict=True):
+        assert (entry.dtype, entry.shape) == (tensor.dtype, tuple(tensor.shape))
+        assert entry.requires_grad == tensor.requires_grad
+        assert (entry.measurement is None) == tensor.is_meta
+        if entry.measurement is not None:
+            wanted = REFERENCE.statistics(from_torch(tensor.detach()))
+            assert_same(entry.measurement.statistics, wanted, 1e-6)
+            assert_same(other.measurement.statistics, wanted, 1e-6)
+
+
+def test_what_a_list_showed_is_not_measured_again_alone_or_in_another_list():
+    tensors = plain()
+    meter = Meter(Kept(), exact=False)
+    lists = ListMeter(meter)
+
+    seen = lists.see(tensors).tensors
+    alone = [meter.see(tensor) for tensor in tensors]
+    views = [meter.see(tensor.view(-1)) for tensor in tensors]
+    reversed_list = lists.see(tensors[::-1]).tensors[::-1]
+
+    for shown in (alone, views, reversed_list):
+        assert [entry.measurement for entry in shown] == [entry.measurement for entry in seen]
+        assert all(one.measurement is other.measurement for one, other in zip(shown, seen, strict=True))
+
+
+def test_tensors_seen_alone_are_not_measured_again_in_a_list():
+    tensors = plain()
+    meter = Meter(Kept(), exact=False)
+
+    alone = [meter.see(tensor) for tensor in tensors[:5]]
+    seen = ListMeter(meter).see(tensors).tensors
+
+    assert all(one.measurement is other.measurement for one, other in zip(alone, seen, strict=False))

@@ -74,6 +74,39 @@ def test_the_host_arena_measures_as_the_definition(together, compiled, monkeypat
     assert arena.take()() == []
 
 
+def readings_of_lists(arena, lists):
+    for tensors in lists:
+        addresses, counts = [tensor.data_ptr() for tensor in tensors], [tensor.numel() for tensor in tensors]
+        arena.add_all(addresses, counts, str(tensors[0].dtype), list(map(id, tensors)))
+    return arena.take()()
+
+
+def assert_lists_are_measured(arena, lists):
+    readings = readings_of_lists(arena, lists)
+    every = [tensor for tensors in lists for tensor in tensors]
+    assert [owner for owner, _, _ in readings] == list(map(id, every))
+    for (_, statistics, checksum), tensor in zip(readings, every, strict=True):
+        host = from_torch(tensor)
+        assert_same(statistics, REFERENCE.statistics(host), 1e-6)
+        assert checksum == f"{zlib.crc32(host.raw()):08x}"
+
+
+def test_the_host_arena_takes_whole_lists():
+    without_single = [tensor for tensor in cases(["float32"]) if tensor.numel() > 1]
+
+    assert_lists_are_measured(HostArena(exact=False, checksums=True), [cases(["float32"]), without_single])
+
+
+@pytest.mark.gpu
+def test_the_cuda_arena_takes_whole_lists(cuda):
+    from torchparity.kernels._cuda import CudaArena
+
+    lists = [[tensor.to(cuda) for tensor in cases([dtype])] for dtype in (*FLOATS, *INTEGERS)]
+    many = list(torch.arange(9000.0, device=cuda).view(4500, 2))  # more than one launch takes
+
+    assert_lists_are_measured(CudaArena(cuda, checksums=True), [*lists, many, many[:4000], many[:200]])
+
+
 @pytest.mark.parametrize("lengths", [(0, 0), (0, 7), (7, 0), (1, 1), (1000, 12_345)])
 def test_checksums_of_parts_join_to_that_of_the_whole(lengths):
     first, second = (np.random.default_rng(size).bytes(size) for size in lengths)

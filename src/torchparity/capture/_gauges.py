@@ -37,10 +37,11 @@ class _Device:
 class Gauge:
     """Measures tensors of one dtype on one device: `add(address, count, dtype, measurement)`, as arenas have it."""
 
-    __slots__ = ("add", "dtype", "size")
+    __slots__ = ("add", "add_all", "dtype", "size")
 
     def __init__(self, device: _Device, dtype: torch.dtype) -> None:
-        self.add, self.dtype, self.size = device.arena.add, name_of(dtype), dtype.itemsize
+        self.add, self.add_all = device.arena.add, device.arena.add_all
+        self.dtype, self.size = name_of(dtype), dtype.itemsize
 
 
 class Gauges:

@@ -7,8 +7,8 @@ weak one: torch refuses to swap such tensors.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import count, islice
 from typing import Any
 
 import torch
@@ -22,7 +22,7 @@ class Identities:
 
     def __init__(self) -> None:
         self.numbers: dict[int, int] = {}  # by the address of the storage
-        self._next = itertools.count()
+        self._next = count()
         self._versions: dict[int, int] = {}  # at which each memory was seen last
         self._pins: dict[int, Any] = {}  # weak references, in the form that is no object
         self._pinned_bytes = 0  # since the last sweep
@@ -44,14 +44,26 @@ class Identities:
         number = self.numbers[storage] = next(self._next)
         return number
 
+    def number_new(
+        self, memories: Sequence[torch.UntypedStorage], storages: Sequence[int], versions: Iterable[int]
+    ) -> list[int]:
+        """Return numbers for memories that nobody saw, all different and of one device."""
+        self._pins.update(zip(storages, map(torch.UntypedStorage._weak_ref, memories), strict=True))
+        self._versions.update(zip(storages, versions, strict=True))
+        numbers = list(islice(self._next, len(storages)))
+        self.numbers.update(zip(storages, numbers, strict=True))
+        if memories[0].device.type == "cpu":
+            self._pinned_bytes += sum(map(torch.UntypedStorage.nbytes, memories))
+            self._sweep_if_many()
+        return numbers
+
     def pin(self, memory: torch.UntypedStorage) -> None:
         storage = memory._cdata
         if storage not in self._pins:
             self._pins[storage] = memory._weak_ref()
             if memory.device.type == "cpu":
                 self._pinned_bytes += memory.nbytes()
-                if self._pinned_bytes > _UNSWEPT and self._pinned_bytes > _UNSWEPT_EACH * len(self._pins):
-                    self._sweep()
+                self._sweep_if_many()
 
     def drop(self, storage: int) -> None:
         """Make what was known of a memory too old to be found."""
@@ -99,12 +111,14 @@ class Identities:
             torch.UntypedStorage._free_weak_ref(pin)  # type: ignore[no-untyped-call]
         self._pins.clear()
 
-    def _sweep(self) -> None:
+    def _sweep_if_many(self) -> None:
         """Let go of memories that are gone.
 
         What a weak reference leaves of each is small, but lies beside where it was: torch's
         next tensor would not fit there, and the heap would grow with every tensor of the step.
         """
+        if self._pinned_bytes <= max(_UNSWEPT, _UNSWEPT_EACH * len(self._pins)):
+            return
         self._pinned_bytes = 0
         for storage, pin in list(self._pins.items()):
             if torch.UntypedStorage._expired(pin):

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from torchparity.capture._gauges import Gauges
+from torchparity.capture._gauges import Gauge, Gauges
 from torchparity.capture._identity import Identities
 from torchparity.capture._memory import (
     PLAIN,
@@ -72,7 +72,7 @@ class Meter:
         self._kept = kept
         self._store, self._rooms = store, Rooms()
         self._kernel = CpuKernel(exact=exact)
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
         self._seen: dict[Any, SeenTensor] = {}
         self._measured: dict[Any, Measurement] = {}
         self.identities = Identities()
@@ -107,7 +107,7 @@ class Meter:
             return self._unversioned(tensor)
         if found is not None and keep:
             return found
-        with self._lock:
+        with self.lock:
             if keep and self._is_plain:
                 found = self._where_it_lies(tensor, memory, look)
                 if found is not None:
@@ -119,18 +119,33 @@ class Meter:
         """Whether tensors may be measured many at a time: not where a copy or a sum of each is kept."""
         return self._is_plain and not self._gauges.has_broken
 
-    def measure_all(self, tensors: Sequence[torch.Tensor], seen: Sequence[SeenTensor]) -> None:
-        """Add tensors that gauges measure where they lie to what waits, at a version at which nobody saw them."""
-        with self._lock:
+    def gauge_of(self, dtype: torch.dtype, device: torch.device) -> Gauge | None:
+        """Return what measures such tensors where they lie, None where nothing does."""
+        return self._gauges.of(dtype, device)
+
+    def measure_all(
+        self, tensors: Sequence[torch.Tensor], addresses: Sequence[int], seen: Sequence[SeenTensor]
+    ) -> None:
+        """Add tensors of one gauge to what waits, at a version at which nobody saw them."""
+        gauge = seen[0].gauge
+        with self.lock:
             self._waiting += tensors
-            for tensor, entry in zip(tensors, seen, strict=True):
-                gauge = entry.gauge
-                gauge.add(tensor.data_ptr(), entry.count, gauge.dtype, entry.measurement)
+            counts, owners = [entry.count for entry in seen], [entry.measurement for entry in seen]
+            gauge.add_all(addresses, counts, gauge.dtype, owners)
+
+    def remember_all(self, looks: Sequence[Any], seen: Sequence[SeenTensor]) -> None:
+        """Know tensors that were measured together when they are seen one by one."""
+        with self.lock:
+            self._seen.update(zip(looks, seen, strict=True))
+            for look, entry in zip(looks, seen, strict=True):
+                place = (look[0], look[2], look[5], (look[3], look[4]) if self._kept.by_shape else entry.count)
+                if entry.measurement is not None:
+                    self._measured[place] = entry.measurement
 
     def flush(self) -> None:
         """Measure what waits: from here on those tensors may change, and be gone."""
         if self._waiting:
-            with self._lock:
+            with self.lock:
                 failure = self._gauges.flush()
                 self._waiting.clear()
             if failure is not None:
@@ -139,18 +154,18 @@ class Meter:
     def distrust(self, *tensors: torch.Tensor) -> None:
         """Somebody got at the memory itself: it may change from now on without a new version."""
         self.flush()
-        with self._lock:
+        with self.lock:
             for tensor in tensors:
                 if is_measurable(tensor) and has_memory(tensor):
                     self.identities.distrust(tensor.untyped_storage())
 
     def distrust_all(self) -> None:
         """Forget what was known of every memory: something wrote that nobody saw."""
-        with self._lock:
+        with self.lock:
             self.identities.drop_all()
 
     def moved_on(self, storages: Sequence[int], versions: Sequence[int]) -> None:
-        with self._lock:
+        with self.lock:
             self.identities.moved_on(storages, versions)
 
     def copy(self, tensor: torch.Tensor) -> SharedTensor:
@@ -163,12 +178,12 @@ class Meter:
     def renew(self, tensor: torch.Tensor) -> None:
         """Forget what was known of a tensor's memory: it was written without a new version."""
         if is_measurable(tensor) and has_memory(tensor):
-            with self._lock:
+            with self.lock:
                 self.identities.renew(tensor.untyped_storage())
 
     def finish(self) -> Callable[[], None]:
         """Forget the step's tensors; return what waits for the devices and fills in every measurement."""
-        with self._lock:
+        with self.lock:
             self.flush()
             portable, self._portable_open = self._portable_open, []
             expanded, self._repeated = self._repeated, []
@@ -214,7 +229,7 @@ class Meter:
     def _unversioned(self, tensor: torch.Tensor) -> SeenTensor:
         if not is_measurable(tensor) or not has_memory(tensor):
             return _unmeasured(tensor)
-        with self._lock:
+        with self.lock:
             return _seen(tensor, self._measure(tensor))
 
     def _first_sight(self, tensor: torch.Tensor, memory: torch.UntypedStorage, look: Any, *, keep: bool) -> SeenTensor:

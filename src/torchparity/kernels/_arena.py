@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any, Protocol
 
 import numba
@@ -30,17 +31,18 @@ Checksums = npt.NDArray[np.uint32]
 class Arena(Protocol):
     """Measures tensors of one device by address; the caller keeps them alive and unchanged until `flush`.
 
-    `add` takes the address and the count of a tensor that is dense in memory and not empty, and who wants to know;
-    `flush` measures
-    all that were added, or orders it done where the device works by itself; `take` begins anew and returns
-    who waits for that and tells the readings in the order of `add`, in another thread if need be. Where
-    `flush` raised, `drop` forgets what it did not measure, since it may be gone by the next time, and tells
-    whether there was any.
+    `add` takes the address and the count of a tensor that is dense in memory and not empty, and who wants to know,
+    `add_all` those of many tensors of one dtype; `flush` measures all that were added, or orders it done where the
+    device works by itself; `take` begins anew and returns who waits for that and tells the readings in the order of
+    `add`, in another thread if need be. Where `flush` raised, `drop` forgets what it did not measure, since it may be
+    gone by the next time, and tells whether there was any.
     """
 
     dtypes: frozenset[str]
 
     def add(self, address: int, count: int, dtype: str, owner: Any) -> None: ...
+
+    def add_all(self, addresses: Sequence[int], counts: Sequence[int], dtype: str, owners: Sequence[Any]) -> None: ...
 
     def flush(self) -> None: ...
 
@@ -95,6 +97,16 @@ class HostArena:
         self._waiting += (address, count)
         self._waiting_count += count
         self._counts.append(count)
+
+    def add_all(self, addresses: Sequence[int], counts: Sequence[int], dtype: str, owners: Sequence[Any]) -> None:
+        if 1 in counts:
+            for address, count, owner in zip(addresses, counts, owners, strict=True):
+                self.add(address, count, dtype, owner)
+            return
+        self._owners += owners
+        self._waiting += chain.from_iterable(zip(addresses, counts, strict=True))
+        self._waiting_count += sum(counts)
+        self._counts += counts
 
     def flush(self) -> None:
         if not self._waiting:

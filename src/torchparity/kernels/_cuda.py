@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
+from itertools import accumulate, chain, repeat
 from typing import Any
 
 import numpy as np
@@ -102,6 +103,24 @@ class CudaArena:
         self._waiting_chunks += -(-count // _launch.CHUNK)
         self._stretch.entries.append((count, dtype))
         self._stretch.owners.append(owner)
+
+    def add_all(self, addresses: Sequence[int], counts: Sequence[int], dtype: str, owners: Sequence[Any]) -> None:
+        stream = torch._C._cuda_getCurrentRawStream(self._index)
+        if stream != self._stream or len(self._waiting) + _FIELDS * len(counts) > _FIELDS * _ROW_SIZES[-1]:
+            self.flush()
+            self._stream = stream
+        if len(counts) > _ROW_SIZES[-1]:
+            for address, count, owner in zip(addresses, counts, owners, strict=True):
+                self.add(address, count, dtype, owner)
+            return
+        kind, size = self._kinds[dtype]
+        ends = list(accumulate((-(-count // _launch.CHUNK) for count in counts), initial=self._waiting_chunks))
+        self._waiting += chain.from_iterable(
+            zip(addresses, counts, repeat(kind), repeat(size), ends)  # the last end begins nothing
+        )
+        self._waiting_chunks = ends[-1]
+        self._stretch.entries += zip(counts, repeat(dtype))
+        self._stretch.owners += owners
 
     def flush(self) -> None:
         """Order everything that waits to be measured, on the stream it was added on."""
