@@ -790,3 +790,82 @@ def test_keys_that_are_spelt_alike_are_items_of_their_own(tmp_path):
     seen = records["Module.Sums.forward.0"].input_args[0]
     assert sorted(leaf.statistics.max for leaf in seen.values()) == [0, 1, 2]
     assert len(records["Module.Sums.backward.0"].output[0]) == 3
+
+
+class WritesBetween(nn.Module):
+    """Changes what one module returned, without a new version, before the next receives it."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Identity(), nn.Identity()
+
+    def forward(self, x):
+        x = self.first(x + 1)
+        x.data.mul_(3)
+        return self.second(x)
+
+
+@pytest.mark.parametrize("level", ["L0", "mix"])
+@pytest.mark.parametrize("task", ["statistics", "tensor"])
+@pytest.mark.parametrize("threaded", [False, True])
+def test_a_write_between_modules_without_a_new_version_is_seen(tmp_path, level, task, threaded):
+    model = WritesBetween()
+    with capture(tmp_path, model=model, level=level, task=task):
+        if threaded:
+            other = threading.Thread(target=model, args=(torch.ones(3),))
+            other.start()
+            other.join()
+        else:
+            model(torch.ones(3))
+
+    records = open_run(tmp_path).part().records
+    assert records["Module.first.Identity.forward.0"].output[0].statistics.max == 2
+    assert records["Module.second.Identity.forward.0"].input_args[0].statistics.max == 6
+
+
+def test_a_write_between_calls_of_a_module_recorded_alone_is_seen(tmp_path):
+    module, x = nn.Identity(), torch.ones(3)
+    with capture(tmp_path, model=nn.Sequential(module), level="L1") as recording:
+        recording._session.module_dump(module, "alone")
+        module(x)
+        x.data.mul_(3)
+        module(x)
+        recording._session.module_dump_end()
+        torch.exp(x)
+
+    records = open_run(tmp_path).part().records
+    assert records["Module.alone.Identity.forward.0"].input_args[0].statistics.max == 1
+    assert records["Module.alone.Identity.forward.1"].input_args[0].statistics.max == 3
+    assert records["Torch.exp.0.forward"].input_args[0].statistics.max == 3
+
+
+def test_an_operator_that_writes_below_the_versions_is_seen_between_modules(tmp_path, operators):
+    class Scribbles(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = nn.Identity(), nn.Identity()
+
+        def forward(self, x):
+            x = self.first(x + 1)
+            operators.scribble(x)
+            return self.second(x)
+
+    model = Scribbles()
+    with capture(tmp_path, model=model, level="L0"):
+        model(torch.ones(3))
+
+    records = open_run(tmp_path).part().records
+    assert records["Module.second.Identity.forward.0"].input_args[0].statistics.max == 9
+
+
+@pytest.mark.parametrize("level", ["debug", "L1"])
+def test_a_value_saved_again_is_looked_at_again(tmp_path, level):
+    x = torch.ones(3)
+    with capture(tmp_path, level=level) as recording:
+        recording.save(x, "x")
+        x.data.mul_(3)
+        recording.save({"nested": [x]}, "x")
+
+    records = open_run(tmp_path).part().records
+    assert records["x.0.debug"].value.statistics.max == 1
+    assert records["x.1.debug"].value["nested"][0].statistics.max == 3

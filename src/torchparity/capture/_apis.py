@@ -79,6 +79,11 @@ class Api:
     writes: bool = True  # may change its arguments
     arrives_later: bool = False  # can return before the device has copied
 
+    @property
+    def writes_unversioned(self) -> bool:
+        """Whether what was known of some argument holds no longer after a call."""
+        return self.writes_below or self.writes_buffers
+
 
 class ApiTable(dict[Callable[..., Any], Api]):
     """Looks functions up once; afterwards a call costs one dictionary access."""

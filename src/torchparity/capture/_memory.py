@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache, partial
 from typing import Any
 
@@ -29,12 +29,14 @@ def name_of(dtype: torch.dtype) -> str:
 
 
 def tensors_in(value: Any) -> Iterator[torch.Tensor]:
-    """Yield the tensors among arguments, in lists too."""
+    """Yield the tensors among arguments, in lists and mappings too."""
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, (list, tuple)):
         for entry in value:
             yield from tensors_in(entry)
+    elif isinstance(value, Mapping):
+        yield from tensors_in(tuple(value.values()))
 
 
 def is_measurable(tensor: torch.Tensor) -> bool:

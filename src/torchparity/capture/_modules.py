@@ -71,13 +71,10 @@ class ModuleWatcher:
     Keeps the stack of open modules, which gives each record its parent. With `records`
     off only the stack is kept. While `is_paused` no module is entered. A thread has the
     `mode` that sees APIs only where it was entered; in other threads than the one that
-    attached, the outermost module brings it along. Without it nobody sees what is done
-    between modules, `p.data.clamp_()` say, and parameters are looked at in every call.
+    attached, the outermost module brings it along.
     """
 
-    def __init__(
-        self, recorder: Recorder, covered: Covered, *, records: bool, mode: TorchFunctionMode | None = None
-    ) -> None:
+    def __init__(self, recorder: Recorder, covered: Covered, *, records: bool, mode: TorchFunctionMode) -> None:
         self._recorder, self._covered, self._records = recorder, covered, records
         self._mode, self._thread = mode, 0
         self.is_paused = self._was_paused = False
@@ -180,7 +177,7 @@ class ModuleWatcher:
         parent, outside = parents[-1] if parents else None, list(parents)
         # First of all: whatever fails below, the module is open, and `_leave` will come.
         opened = _Open(module)
-        if self._mode is not None and not self._open and threading.get_ident() != self._thread:
+        if not self._open and threading.get_ident() != self._thread:
             opened.brought_mode = not is_on(self._mode)
             if opened.brought_mode:
                 self._mode.__enter__()  # type: ignore[no-untyped-call]
@@ -198,9 +195,6 @@ class ModuleWatcher:
 
     def _parameters_of(self, module: nn.Module, record: str) -> dict[str, Any]:
         made = {key: value for key, value in module._parameters.items() if value is not None and not is_lazy(value)}
-        if self._mode is None:
-            for parameter in made.values():
-                self._recorder.meter.renew(parameter)
         observer = self._recorder.observer_of(record)
         return {key: observer.nest(value) for key, value in made.items()}
 
@@ -211,7 +205,7 @@ class ModuleWatcher:
         while stack:
             # Modules inside that raised are still open; they did not return.
             opened = stack.pop()
-            if opened.brought_mode and self._mode is not None:
+            if opened.brought_mode:
                 take_off(self._mode)
             if self._recorder.parents:
                 self._recorder.parents.pop()

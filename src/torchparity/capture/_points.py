@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from torchparity.capture._drafts import Draft, slots_of
+from torchparity.capture._memory import tensors_in
 from torchparity.capture._recorder import Recorder
 
 
@@ -27,6 +28,8 @@ class Points:
         self._recorder.boundary.run(name, lambda: self._save(variable, name, number, save_backward))
 
     def _save(self, variable: Any, name: str, number: int, save_backward: bool) -> None:
+        for tensor in tensors_in(variable):  # at level debug nobody saw what `x.data.add_(1)` did since
+            self._recorder.meter.renew(tensor)
         self._add(f"{name}.{number}.debug", variable)
         if not save_backward:
             return

@@ -17,12 +17,14 @@ from torchparity.capture._recorder import Call, Recorder
 class ApiWatcher(TorchFunctionMode):
     """Hands each API call to the recorder; never changes a value, a stride or the random state.
 
-    Inside a call the mode is off, so only the outermost API is seen.
+    Inside a call the mode is off, so only the outermost API is seen. With `records` off
+    it notes alone who may write a memory unseen, `x.data.add_(1)` say: else what a module
+    returned would be taken for what the next one received.
     """
 
-    def __init__(self, recorder: Recorder, apis: ApiTable) -> None:
+    def __init__(self, recorder: Recorder, apis: ApiTable, *, records: bool) -> None:
         super().__init__()
-        self._recorder, self._apis = recorder, apis
+        self._recorder, self._apis, self.records = recorder, apis, records
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
@@ -39,11 +41,14 @@ class ApiWatcher(TorchFunctionMode):
         if api.exposes_storage:
             tensors = [value for value in args if isinstance(value, torch.Tensor)]
             self._recorder.boundary.run(api.name, self._recorder.meter.distrust, *tensors)
-        if api.treatment == "pass":
-            return func(*args, **kwargs)
         if api.treatment == "engine":
             return self._through_the_engine(func, args, kwargs)
-        return self._recorded(api, func, args, kwargs)
+        if api.treatment == "record" and self.records:
+            return self._recorded(api, func, args, kwargs)
+        output = func(*args, **kwargs)
+        if api.writes_unversioned:
+            self._recorder.boundary.run(api.name, self._renew_written, api, args, kwargs)
+        return output
 
     def _recorded(self, api: Api, func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         recorder = self._recorder
@@ -63,20 +68,20 @@ class ApiWatcher(TorchFunctionMode):
     def _finish(self, api: Api, call: Call, args: Sequence[Any], kwargs: dict[str, Any], output: Any) -> None:
         if not (_holds_tensor(args) or _holds_tensor(output) or _holds_tensor(kwargs)):
             return  # torch.device("cpu"), torch.set_grad_enabled(False): nothing to compare
-        meter = self._recorder.meter
         if api.name.startswith("Ops._c10d_functional"):
             for tensor in tensors_in(output):  # still on its way
                 torch.ops._c10d_functional.wait_tensor(tensor)
         if api.arrives_later and (kwargs.get("non_blocking") or any(value is True for value in args)):
             _wait_for_host_copies((*args, *kwargs.values()), output)
-        if api.writes_below:
-            for tensor in tensors_in((*args, *kwargs.values())):
-                meter.renew(tensor)
-        elif api.writes_buffers:
-            for value in (*args, *kwargs.values()):
-                if isinstance(value, torch.Tensor) and not value.requires_grad:
-                    meter.renew(value)
+        if api.writes_unversioned:
+            self._renew_written(api, args, kwargs)
         self._recorder.end(call, output, keep=not api.is_factory)
+
+    def _renew_written(self, api: Api, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+        """Forget what was known of what a call may have written without a new version."""
+        for tensor in tensors_in((*args, *kwargs.values())):
+            if api.writes_below or not tensor.requires_grad:
+                self._recorder.meter.renew(tensor)
 
     def _through_the_engine(self, func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """Run backward with the mode on, or what a custom backward and a recomputation call would go unseen."""

@@ -27,10 +27,10 @@ class Watching:
     def __init__(self, recorder: Recorder, apis: ApiTable, level: str) -> None:
         self._recorder, self._level = recorder, level
         covered = Covered()
-        self._apis = ApiWatcher(recorder, apis)
-        sees_apis = self._apis if level in ("L1", "mix") else None
-        self._modules = ModuleWatcher(recorder, covered, records=level in ("L0", "mix"), mode=sees_apis)
-        self._single = ModuleWatcher(recorder, covered, records=True)
+        self._has_apis = level in ("L1", "mix")
+        self._apis = ApiWatcher(recorder, apis, records=self._has_apis)
+        self._modules = ModuleWatcher(recorder, covered, records=level in ("L0", "mix"), mode=self._apis)
+        self._single = ModuleWatcher(recorder, covered, records=True, mode=self._apis)
         self._collectives = CollectiveWatcher(recorder, covered)
         self.custom = CustomApis(recorder, self._apis, covered)
         self.compiled = CompiledRegions(recorder, self._apis, covered, self._modules.name_of)
@@ -44,6 +44,7 @@ class Watching:
         if model is not None:
             self._modules.attach(model)
             self._scripting.attach()
+        self._apis.__enter__()  # type: ignore[no-untyped-call]
         self._see_apis()
         self._recorder.boundary.run("start", self._recorder.meter.distrust_all)  # nobody saw what was done since stop
         self.compiled.attach()
@@ -63,6 +64,7 @@ class Watching:
         self.compiled.detach()
         self.graphs.detach()
         self._recorder.parents.clear()
+        take_off(self._apis)
         self._pass_over_apis()
         self._modules.is_paused = False
         self._single.detach_calls()
@@ -89,13 +91,13 @@ class Watching:
             self._see_apis()
 
     def _see_apis(self) -> None:
-        if self._level in ("L1", "mix"):
-            self._apis.__enter__()  # type: ignore[no-untyped-call]
+        if self._has_apis:
+            self._apis.records = True
             self._collectives.attach()
             self.custom.attach()
 
     def _pass_over_apis(self) -> None:
-        take_off(self._apis)
+        self._apis.records = False
         self._collectives.detach()
         self.custom.detach()
 
