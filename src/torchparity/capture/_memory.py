@@ -39,7 +39,17 @@ def tensors_in(value: Any) -> Iterator[torch.Tensor]:
         yield from tensors_in(tuple(value.values()))
 
 
+def packed(nested: torch.Tensor) -> torch.Tensor | None:
+    """Return the numbers of a nested tensor in one piece; None where there are others between them."""
+    if nested.layout is torch.jagged:
+        jagged: Any = nested
+        return jagged._values if jagged._lengths is None else None
+    return nested.detach().values() if nested.is_contiguous() else None
+
+
 def is_measurable(tensor: torch.Tensor) -> bool:
+    if tensor.is_nested:
+        return False
     if tensor.layout is not torch.strided or tensor.dtype not in _NAMES or tensor.is_meta:
         return False
     if type(tensor) in PLAIN:

@@ -24,6 +24,7 @@ from torchparity.capture._memory import (
     has_memory,
     is_dense,
     is_measurable,
+    packed,
     repeated,
     unrepeated,
     widened,
@@ -87,6 +88,8 @@ class Meter:
         """Return what is known of a tensor, adding it to what waits if need be; without `keep` it is not remembered."""
         if type(tensor) not in PLAIN:
             tensor = getattr(tensor, "_local_tensor", tensor)  # a sharded tensor: what this rank has of it
+            if tensor.is_nested:
+                return self._nested(tensor, keep=keep)
         try:
             memory = tensor.untyped_storage()
             dtype = tensor.dtype
@@ -226,7 +229,17 @@ class Meter:
         self._seen[(number, *look[1:])] = seen
         return seen
 
+    def _nested(self, tensor: torch.Tensor, *, keep: bool = True) -> SeenTensor:
+        form = "jagged" if tensor.layout is torch.jagged else "nested"
+        whole = packed(tensor)
+        if whole is None:
+            return SeenTensor(tensor.dtype, (int(tensor.size(0)),), tensor.requires_grad, None, form)
+        seen = self.see(whole, keep=keep)
+        return SeenTensor(seen.dtype, seen.shape, tensor.requires_grad, seen.measurement, form)
+
     def _unversioned(self, tensor: torch.Tensor) -> SeenTensor:
+        if tensor.is_nested:
+            return self._nested(tensor)
         if not is_measurable(tensor) or not has_memory(tensor):
             return _unmeasured(tensor)
         with self.lock:
