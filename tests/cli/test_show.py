@@ -10,8 +10,10 @@ import subprocess
 import sys
 
 import pytest
+import torch
 
 from tests.conftest import write_linear_run
+from torchparity.capture import capture
 from torchparity.cli import main
 
 RECORD = "Functional.linear.0.forward"
@@ -34,6 +36,20 @@ def test_a_run_at_a_glance(tmp_path):
     assert "slowest records" in text and "250.00 ms" in text
     assert "largest records" in text and "188 B" in text
     assert "\x1b" not in text  # plain when piped
+
+
+def test_a_structure_shows_its_calls(tmp_path):
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU())
+    with capture(tmp_path, model=model, task="structure"):
+        model(torch.ones(1, 2))
+
+    (part,) = json.loads(run("show", tmp_path, "--json").stdout)["parts"]
+    listed = run("show", tmp_path, "--list", "relu").stdout.split()
+    text = run("show", tmp_path, "Functional.relu.0.forward").stdout
+
+    assert part["records"] == {"forward": 6} and part["items"] == 0
+    assert listed == ["Functional.relu.0.forward", "Module.1.ReLU.forward.0"]
+    assert "inside  Module.1.ReLU.forward.0" in text and "test_show.py" in text
 
 
 def test_the_glance_as_json(tmp_path):

@@ -18,7 +18,7 @@ from torchparity.errors import (
     RecordNameError,
     RunNotFoundError,
 )
-from torchparity.naming import parse_record
+from torchparity.naming import Direction, parse_record
 from torchparity.records import Record, RunInfo, StackGroup, TensorLeaf
 from torchparity.storage._formats import TensorFormat, TensorSource
 from torchparity.storage._layout import TENSOR_FOLDER, PartPath, find_parts, has_records, is_finished, ptdbg_files
@@ -86,8 +86,14 @@ class RunPart:
 
     @property
     def records(self) -> dict[str, Record]:
-        """All records by name, in the order of the file."""
-        return self._content.records
+        """All records by name, in the order of the file; of a structure their names and directions alone."""
+        return self._content.records or self._structure
+
+    @cached_property
+    def _structure(self) -> dict[str, Record]:
+        if self.info.task != "structure":
+            return {}
+        return {name: Record(name=name, direction=_direction_of(name)) for name in self.construct}
 
     @property
     def problems(self) -> list[str]:
@@ -245,3 +251,10 @@ class RunPart:
 @cache
 def _formats_by_suffix() -> dict[str, str]:
     return {plugins.load("storage", name).suffix: name for name in plugins.names("storage")}
+
+
+def _direction_of(record: str) -> Direction:
+    try:
+        return parse_record(record).direction
+    except RecordNameError:
+        return "forward"  # a user's own prefix may be anything
