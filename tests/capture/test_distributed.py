@@ -35,6 +35,22 @@ with capture(sys.argv[2], task="tensor"):
     dist.broadcast(x, src=0)
 dist.destroy_process_group()
 """
+BETWEEN_MODULES = """
+class Parallel(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = torch.nn.Identity(), torch.nn.Identity()
+
+    def forward(self, x):
+        x = self.first(x + 1)
+        dist.all_reduce(x)
+        return self.second(x)
+
+model = Parallel()
+with capture(sys.argv[2], model=model, level="L0", task="tensor"):
+    model(torch.full((2,), float(rank)))
+dist.destroy_process_group()
+"""
 FUNCTIONAL = """
 import time
 import torch.distributed._functional_collectives as functional
@@ -118,6 +134,17 @@ def test_collectives_have_values_before_and_after_and_their_group(tmp_path, port
         assert part.verify() == []
     received = run.part(rank=1).records["Distributed.recv.0.forward"].output[0]
     assert run.part(rank=1).tensor(received).array.tolist() == [5, 5]
+
+
+def test_what_a_collective_wrote_between_modules_is_seen_at_level_l0(tmp_path, port):
+    run = run_two(BETWEEN_MODULES, tmp_path, port)
+
+    for part in [run.part(rank=rank) for rank in run.ranks]:
+        returned = part.records["Module.first.Identity.forward.0"].output[0]
+        received = part.records["Module.second.Identity.forward.0"].input_args[0]
+        assert part.tensor(returned).array.tolist() == [part.rank + 1] * 2
+        assert part.tensor(received).array.tolist() == [3, 3]
+        assert not any(name.startswith("Distributed.") for name in part.records)
 
 
 def test_a_functional_collective_is_waited_for_before_it_is_read(tmp_path, port):

@@ -47,10 +47,13 @@ def collectives() -> dict[str, Callable[..., Any]]:
 
 
 class CollectiveWatcher:
-    """Wraps the collectives while attached; calls of one from within another are not recorded."""
+    """Wraps the collectives while attached; calls of one from within another are not recorded.
 
-    def __init__(self, recorder: Recorder, covered: Covered) -> None:
-        self._recorder, self._covered = recorder, covered
+    With `records` off none is, but what they write is looked at again: torch counts no new version for it.
+    """
+
+    def __init__(self, recorder: Recorder, covered: Covered, *, records: bool) -> None:
+        self._recorder, self._covered, self.records = recorder, covered, records
         self._replaced: dict[str, Any] = {}
         self._under_way: list[_UnderWay] = []
 
@@ -72,8 +75,12 @@ class CollectiveWatcher:
 
         @functools.wraps(original)
         def collective(*args: Any, **kwargs: Any) -> Any:
-            if self._covered.is_silent:
+            if self._covered.is_silent or not self._recorder.is_recording:
                 return original(*args, **kwargs)
+            if not self.records:
+                work = original(*args, **kwargs)
+                self._recorder.boundary.run(api.name, self._renew, args, kwargs)
+                return work
             self._covered.is_inside = True
             recorder, frame = self._recorder, sys._getframe(1)
             try:
@@ -110,11 +117,14 @@ class CollectiveWatcher:
 
     def _finish(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         call.edges = None  # collectives have no gradient of their own
-        # Written below torch's version counters: what was known of these tensors no longer holds.
-        for tensor in tensors_in([*args, *kwargs.values()]):
-            self._recorder.meter.renew(tensor)
+        self._renew(args, kwargs)
         outputs = [*args, *(value for key, value in kwargs.items() if key not in ("group", "async_op"))]
         self._recorder.end(call, tuple(outputs))
+
+    def _renew(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Forget what was known of these tensors: they were written below torch's version counters."""
+        for tensor in tensors_in([*args, *kwargs.values()]):
+            self._recorder.meter.renew(tensor)
 
 
 @dataclass

@@ -31,7 +31,7 @@ class Watching:
         self._apis = ApiWatcher(recorder, apis, records=self._has_apis)
         self._modules = ModuleWatcher(recorder, covered, records=level in ("L0", "mix"), mode=self._apis)
         self._single = ModuleWatcher(recorder, covered, records=True, mode=self._apis)
-        self._collectives = CollectiveWatcher(recorder, covered)
+        self._collectives = CollectiveWatcher(recorder, covered, records=self._has_apis)
         self.custom = CustomApis(recorder, self._apis, covered)
         self.compiled = CompiledRegions(recorder, self._apis, covered, self._modules.name_of)
         self.graphs = GraphWatcher(recorder)
@@ -45,6 +45,7 @@ class Watching:
             self._modules.attach(model)
             self._scripting.attach()
         self._apis.__enter__()  # type: ignore[no-untyped-call]
+        self._collectives.attach()
         self._see_apis()
         self._recorder.boundary.run("start", self._recorder.meter.distrust_all)  # nobody saw what was done since stop
         self.compiled.attach()
@@ -65,6 +66,7 @@ class Watching:
         self.graphs.detach()
         self._recorder.parents.clear()
         take_off(self._apis)
+        self._collectives.detach()
         self._pass_over_apis()
         self._modules.is_paused = False
         self._single.detach_calls()
@@ -92,13 +94,11 @@ class Watching:
 
     def _see_apis(self) -> None:
         if self._has_apis:
-            self._apis.records = True
-            self._collectives.attach()
+            self._apis.records = self._collectives.records = True
             self.custom.attach()
 
     def _pass_over_apis(self) -> None:
-        self._apis.records = False
-        self._collectives.detach()
+        self._apis.records = self._collectives.records = False
         self.custom.detach()
 
     def _enter_optimizer(self, *_: Any) -> None:
