@@ -52,10 +52,11 @@ class PrecisionDebugger:
 
     @classmethod
     def start(cls, model: Models | None = None, token_range: Any = None, rank_id: int | None = None) -> None:
-        """Begin to record; `model` is needed for levels L0 and mix."""
-        if token_range is not None:
-            raise ConfigError("token_range is not supported; start and stop around the tokens that matter.")
-        cls._current("start").start(model, rank_id)
+        """Begin to record; `model` is needed for levels L0 and mix.
+
+        `token_range=[first, last]` records from that call of the model to the one after the last, counted from 0.
+        """
+        cls._current("start").start(model, rank_id, token_range)
 
     @classmethod
     def stop(cls) -> None:
@@ -118,13 +119,13 @@ class PrecisionDebugger:
 class Capture:
     """A recording under way, as `with capture(...)` gives it."""
 
-    def __init__(self, session: Session, model: Models | None) -> None:
-        self._session, self._model = session, model
+    def __init__(self, session: Session, model: Models | None, token_range: Sequence[int] | None) -> None:
+        self._session, self._model, self._token_range = session, model, token_range
 
     def step(self) -> None:
         """End a step and begin the next."""
         self._session.step()
-        self._session.start(self._model)
+        self._session.start(self._model, token_range=self._token_range)
 
     def save(self, variable: Any, name: str) -> None:
         """Record one value by hand, with its gradient where it has one."""
@@ -138,20 +139,22 @@ def capture(
     model: Models | None = None,
     level: str | None = None,
     task: str = "statistics",
+    token_range: Sequence[int] | None = None,
     settings: Mapping[str, Any] | None = None,
     **fields: Any,
 ) -> Iterator[Capture]:
     """Record what runs inside the block into a run at `path`.
 
     Without `level` modules and APIs are recorded when a model is given, APIs alone when
-    not. `fields` are further fields of config.json or of the task's block, such as
-    `list=["relu"]`; `settings` has the same as a mapping.
+    not. `token_range=[first, last]` records that range of the model's calls. `fields`
+    are further fields of config.json or of the task's block, such as `list=["relu"]`;
+    `settings` has the same as a mapping.
     """
     given = {"dump_path": str(path), "task": task, "level": level or ("mix" if model is not None else "L1")}
     merged = with_keywords({**given, **(settings or {})}, fields, source="capture")
     session = Session(capture_config(merged, source="capture"))
-    session.start(model)
+    session.start(model, token_range=token_range)
     try:
-        yield Capture(session, model)
+        yield Capture(session, model, token_range)
     finally:
         session.close()

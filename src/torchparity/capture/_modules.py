@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -15,30 +15,9 @@ from torch.overrides import TorchFunctionMode
 
 from torchparity.capture._covered import Covered
 from torchparity.capture._drafts import Draft
+from torchparity.capture._hooks import Hook
 from torchparity.capture._mode_stack import is_on, take_off
 from torchparity.capture._recorder import Call, Recorder
-
-
-class Hook:
-    """A hook that a copy or a pickle of the model does not carry along: there it does nothing.
-
-    Nor does it do anything while a compiler or tracer looks at the model, which would put
-    our work into the user's graph.
-    """
-
-    def __init__(self, work: Callable[..., None]) -> None:
-        self._work = work
-
-    def __call__(self, *arguments: Any) -> None:
-        if not torch.compiler.is_compiling() and torch._C._get_tracing_state() is None:
-            self._work(*arguments)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Hook, (_do_nothing,)
-
-
-def _do_nothing(*_: Any) -> None:
-    pass
 
 
 class _Open:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from torchparity.capture._modules import Hook
+from torchparity.capture._hooks import Hook
 
 _ENTRANCE = "create_script_module"
 

@@ -25,6 +25,7 @@ from torchparity.capture._recorder import Recorder
 from torchparity.capture._selection import Selection
 from torchparity.capture._stacks import StackBook
 from torchparity.capture._switch import Switch
+from torchparity.capture._tokens import TokenCounter, checked_range
 from torchparity.capture._watching import Watching
 from torchparity.config import CaptureConfig, StatisticsTask, TensorTask
 from torchparity.errors import ConfigError, RecordingEndedError
@@ -57,7 +58,8 @@ class Session:
         self._output: Output | None = None
         self._step = 0
         self._was_started = self._is_started = False  # started by the user, whether or not this step is wanted
-        self._has_data = self._has_warned = False
+        self._is_watching = self._has_data = self._has_warned = False
+        self._tokens: TokenCounter | None = None
         self._is_over = self._is_closed = False
         self._process = os.getpid()
         if config.enable_dataloader:
@@ -68,19 +70,23 @@ class Session:
             raise ConfigError("set_init_step must come before the first start().")
         self._step = step
 
-    def start(self, model: Models | None = None, rank: int | None = None) -> None:
+    def start(self, model: Models | None = None, rank: int | None = None, token_range: Any = None) -> None:
         """Begin to record; may be called again after `stop`, within a step or in the next.
 
-        With `enable_dataloader` it names the model, and the next batch begins the recording.
+        With `enable_dataloader` it names the model, and the next batch begins the recording;
+        with `token_range` a call of the model does.
         """
-        if self._is_over or self._recorder.is_recording:
+        if self._is_over or self._is_watching:
             return
         self._check_model(model)
+        tokens = None if token_range is None else checked_range(token_range, has_model=model is not None)
         self._was_started = self._is_started = True
         if self._config.enable_dataloader:
+            if tokens is not None:
+                raise ConfigError("enable_dataloader and token_range each say when to record; use one of them.")
             self._model = model
-        else:
-            self._begin(model, rank)
+        elif self._begin(model, rank) and tokens is not None and model is not None:
+            self._wait_for_tokens(model, tokens)
 
     def stop(self) -> None:
         """Stop watching calls; gradients of what was recorded still arrive until `step`."""
@@ -103,7 +109,7 @@ class Session:
         """Write what is left, wait for the disk and say in one line what there is."""
         if self._is_closed:
             return
-        if not self._is_over and (self._recorder.is_recording or self._has_data):
+        if not self._is_over and (self._is_watching or self._has_data):
             self._end_step()
         self._pause()
         self._watching.end_step()
@@ -147,22 +153,36 @@ class Session:
         if not isinstance(model, Sequence) or not all(isinstance(each, nn.Module) for each in model):
             raise ConfigError(f"start(model=...) takes a module or a list of modules, not a {type(model).__name__}.")
 
-    def _begin(self, model: Models | None, rank: int | None) -> None:
+    def _begin(self, model: Models | None, rank: int | None) -> bool:
+        """Watch what runs from here on, where this rank and step are wanted; tell whether they are."""
         own = _rank() if rank is None else rank
         if self._config.rank and own not in self._config.rank:
-            return
+            return False
         if self._output is None:  # also where this step is not wanted: what cannot work is said before the training
             self._output = self._open(model, own)
         if (self._config.step and self._step not in self._config.step) or not self._switch.is_on():
-            return
-        self._recorder.is_recording = True
+            return False
+        self._recorder.is_recording = self._is_watching = True
         self._watching.on(model)
+        return True
+
+    def _wait_for_tokens(self, model: Models, tokens: tuple[int, int]) -> None:
+        self._recorder.is_recording = False
+        self._tokens = TokenCounter(tokens, begin=self._begin_tokens, end=self._pause)
+        self._tokens.attach(model if isinstance(model, nn.Module) else model[0])
+
+    def _begin_tokens(self) -> None:
+        self._boundary.run("token_range", self._recorder.meter.distrust_all)  # nobody saw what was done since start
+        self._recorder.is_recording = True
 
     def _pause(self) -> None:
-        if self._recorder.is_recording:
-            self._recorder.is_recording = False
-            self._has_data = True
+        if self._is_watching:
+            self._has_data = self._has_data or self._recorder.is_recording
+            self._recorder.is_recording = self._is_watching = False
             self._watching.off()
+        if self._tokens is not None:
+            self._tokens.detach()
+            self._tokens = None
 
     def _end_step(self) -> None:
         self._pause()

@@ -1,0 +1,107 @@
+"""token_range: some of the calls that an inference makes of its model."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from torchparity import ParityError, open_run
+from torchparity.capture import PrecisionDebugger, capture
+
+
+@pytest.fixture
+def debugger(tmp_path):
+    yield PrecisionDebugger(dump_path=str(tmp_path), task="tensor", level="mix")
+    PrecisionDebugger.close()
+
+
+def decode(model, tokens):
+    """Call the model once for each token, and do something with what it returns."""
+    x = torch.ones(1, 2)
+    torch.sin(x)
+    for token in range(tokens):
+        torch.cos(model(x * token))
+
+
+def received(path, record):
+    part = open_run(path).part()
+    return part.tensor(part.records[record].input_args[0]).array.ravel().tolist()
+
+
+def test_the_calls_in_the_range_are_recorded_and_what_follows_each(tmp_path, debugger):
+    model = nn.Sequential(nn.Linear(2, 2))
+    debugger.start(model, token_range=[1, 2])
+    decode(model, 5)
+    debugger.stop()
+    debugger.step()
+    PrecisionDebugger.close()
+
+    records = open_run(tmp_path).part().records
+    assert received(tmp_path, "Module.Sequential.forward.0") == [1, 1]
+    assert received(tmp_path, "Module.0.Linear.forward.1") == [2, 2]
+    assert [name for name in records if "Module.Sequential" in name] == [
+        f"Module.Sequential.forward.{n}" for n in (0, 1)
+    ]
+    assert sum(name.startswith("Torch.cos") for name in records) == 2
+    assert not any(name.startswith("Torch.sin") for name in records)  # it came before
+    assert not model._forward_pre_hooks
+
+
+@pytest.mark.parametrize("level", ["L0", "L1", "mix"])
+def test_a_range_that_the_inference_does_not_reach_records_nothing(tmp_path, level, capsys):
+    model = nn.Sequential(nn.Linear(2, 2))
+    with capture(tmp_path, model=model, level=level, token_range=(7, 9)):
+        decode(model, 3)
+
+    assert "recorded nothing" in capsys.readouterr().out
+    assert not model._forward_pre_hooks and torch._C._len_torch_function_stack() == 0
+
+
+def test_each_start_counts_from_0(tmp_path):
+    model = nn.Sequential(nn.Linear(2, 2))
+    with capture(tmp_path, model=model, level="L0", task="tensor", token_range=(1, 1)) as recording:
+        decode(model, 3)
+        recording.step()
+        decode(model, 2)
+
+    run = open_run(tmp_path)
+    assert run.steps == [0, 1]
+    for step in run.steps:
+        part = run.part(step=step)
+        assert [name for name in part.records if "Sequential" in name] == ["Module.Sequential.forward.0"]
+
+
+def test_what_changed_before_the_range_is_looked_at(tmp_path):
+    model, x = nn.Identity(), torch.ones(2)
+    with capture(tmp_path, model=model, level="L0", task="tensor", token_range=[1, 1]):
+        model(x)
+        x.data.fill_(5)
+        model(x)
+
+    assert received(tmp_path, "Module.Identity.forward.0") == [5, 5]
+
+
+def test_a_copy_of_the_model_does_not_count(tmp_path):
+    model = nn.Sequential(nn.Linear(2, 2))
+    with capture(tmp_path, model=model, level="L0", task="tensor", token_range=[0, 0]):
+        copy.deepcopy(model)(torch.zeros(1, 2))
+        model(torch.ones(1, 2))
+
+    assert received(tmp_path, "Module.Sequential.forward.0") == [1, 1]
+
+
+@pytest.mark.parametrize("wanted", [3, [1], [2, 1], [-1, 2], ["0", "1"], [0, 1, 2], [True, True]])
+def test_what_is_no_range_is_refused(debugger, wanted):
+    with pytest.raises(ParityError, match=r"token_range is .* it must be \[first, last\]"):
+        debugger.start(nn.Identity(), token_range=wanted)
+
+
+def test_a_range_needs_the_model(tmp_path):
+    with (
+        pytest.raises(ParityError, match="token_range counts the calls of the model"),
+        capture(tmp_path, level="L1", token_range=[0, 1]),
+    ):
+        pass
