@@ -10,7 +10,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from torchparity.capture import PrecisionDebugger, capture, module_dump, module_dump_end, seed_all
+    from torchparity.capture import (
+        PrecisionDebugger,
+        capture,
+        module_dump,
+        module_dump_end,
+        random_save,
+        seed_all,
+    )
     from torchparity.errors import ParityError
     from torchparity.records import Record, StackGroup, TensorLeaf, ValueLeaf, describe
     from torchparity.storage import RunPart, RunReader, RunWriter, open_run
@@ -37,6 +44,7 @@ __all__ = [
     "module_dump",
     "module_dump_end",
     "open_run",
+    "random_save",
     "seed_all",
     "to_torch",
 ]
@@ -60,6 +68,7 @@ _HOME = {
     "module_dump": "capture",
     "module_dump_end": "capture",
     "open_run": "storage",
+    "random_save": "capture",
     "seed_all": "capture",
     "to_torch": "storage._torch",
 }

@@ -5,9 +5,10 @@ from types import ModuleType
 from typing import Any
 
 from torchparity.capture._debugger import Capture, PrecisionDebugger, capture
+from torchparity.capture._randomness import random_save
 from torchparity.capture._seeding import seed_all
 
-__all__ = ["Capture", "PrecisionDebugger", "capture", "module_dump", "module_dump_end", "seed_all"]
+__all__ = ["Capture", "PrecisionDebugger", "capture", "module_dump", "module_dump_end", "random_save", "seed_all"]
 
 module_dump = PrecisionDebugger.module_dump
 module_dump_end = PrecisionDebugger.module_dump_end

@@ -161,6 +161,11 @@ def _writes_by_schema(function: Any, full: str, name: str) -> bool:
     )
 
 
+def record_name_of(function: Any) -> str:
+    """Return what calls of a function are counted under."""
+    return _record_name(_full_name(function))
+
+
 def _full_name(function: Any) -> str:
     name = resolve_name(function)
     if name is not None:

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import torch
 from torch.overrides import TorchFunctionMode, _pop_mode, _push_mode
+
+Mode = TypeVar("Mode", bound=TorchFunctionMode)
 
 
 def is_on(mode: TorchFunctionMode) -> bool:
     """Tell whether `mode` is on this thread's stack; autograd's threads have that of whoever called backward."""
     depth = torch._C._len_torch_function_stack()
     return any(torch._C._get_function_stack_at(index) is mode for index in range(depth))
+
+
+def modes_of(kind: type[Mode]) -> list[Mode]:
+    """Return the modes of a kind on this thread's stack."""
+    modes = [torch._C._get_function_stack_at(index) for index in range(torch._C._len_torch_function_stack())]
+    return [mode for mode in modes if isinstance(mode, kind)]
 
 
 def take_off(mode: TorchFunctionMode) -> int | None:

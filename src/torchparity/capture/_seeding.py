@@ -9,12 +9,17 @@ import numpy as np
 import torch
 from torch.nn import functional
 
+from torchparity.capture._mode_stack import put_back
+from torchparity.capture._randomness import Restarting
 
-def seed_all(seed: int = 1234, mode: bool = False, rm_dropout: bool = False) -> None:
+
+def seed_all(seed: int = 1234, mode: bool = False, rm_dropout: bool = False, is_enhanced: bool = False) -> None:
     """Fix every source of randomness; `mode` also asks torch for deterministic algorithms.
 
     `rm_dropout` sets the probability of dropout to 0 for modules made afterwards and for
-    functional calls. Hash seeds only take effect in processes started from this one.
+    functional calls. With `is_enhanced` every call of this thread that draws random numbers
+    begins with the seed again, until `seed_all` is called without it. Hash seeds only take
+    effect in processes started from this one.
     """
     os.environ["PYTHONHASHSEED"] = str(seed)
     random.seed(seed)
@@ -29,6 +34,9 @@ def seed_all(seed: int = 1234, mode: bool = False, rm_dropout: bool = False) -> 
         torch.use_deterministic_algorithms(True)
     if rm_dropout:
         _remove_dropout()
+    Restarting.end_all()
+    if is_enhanced:
+        put_back(Restarting(seed), 0)  # below the modes of others, who take off the uppermost when they end
 
 
 def _remove_dropout() -> None:

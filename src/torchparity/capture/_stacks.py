@@ -26,7 +26,29 @@ class StackBook:
         self._frames: dict[tuple[int, int], str] = {}
 
     def note(self, record: str, frame: FrameType) -> None:
-        # Number of the code and instruction in turn: codes take long to hash, and lines to find.
+        key = self._places(frame)
+        group = self._groups.get(key)
+        if group is None:
+            group = self._groups[key] = []
+        group.append(record)
+
+    def frames_of(self, frame: FrameType) -> tuple[str, ...]:
+        """Return the stack of a frame, innermost first."""
+        return self._described(self._places(frame))
+
+    def groups(self) -> list[StackGroup]:
+        """Return the stacks; two places on one line are the same."""
+        found: dict[tuple[str, ...], list[str]] = {}
+        for places, records in self._groups.items():
+            frames = self._described(places)
+            found.setdefault(frames, []).extend(records)
+        return [StackGroup(records, list(frames)) for frames, records in found.items()]
+
+    def forget(self) -> None:
+        self._groups.clear()
+
+    def _places(self, frame: FrameType) -> tuple[int, ...]:
+        """Return numbers of codes and instructions in turn: codes take long to hash, and lines to find."""
         places: list[int] = []
         at: FrameType | None = frame
         wanted = self._is_known
@@ -36,23 +58,11 @@ class StackBook:
             if known or (known is None and self._is_wanted(code)):
                 places += (id(code), at.f_lasti)
             at = at.f_back
-        key = tuple(places)
-        group = self._groups.get(key)
-        if group is None:
-            group = self._groups[key] = []
-        group.append(record)
+        return tuple(places)
 
-    def groups(self) -> list[StackGroup]:
-        """Return the stacks; two places on one line are the same."""
-        found: dict[tuple[str, ...], list[str]] = {}
-        for places, records in self._groups.items():
-            pairs = zip(places[: 2 * _DEEPEST : 2], places[1 : 2 * _DEEPEST : 2], strict=True)
-            frames = tuple(self._frame(code, instruction) for code, instruction in pairs)
-            found.setdefault(frames, []).extend(records)
-        return [StackGroup(records, list(frames)) for frames, records in found.items()]
-
-    def forget(self) -> None:
-        self._groups.clear()
+    def _described(self, places: tuple[int, ...]) -> tuple[str, ...]:
+        pairs = zip(places[: 2 * _DEEPEST : 2], places[1 : 2 * _DEEPEST : 2], strict=True)
+        return tuple(self._frame(code, instruction) for code, instruction in pairs)
 
     def _frame(self, number: int, instruction: int) -> str:
         known = self._frames.get((number, instruction))
