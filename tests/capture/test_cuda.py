@@ -11,9 +11,10 @@ import pytest
 import torch
 from torch import nn
 
+from tests.capture.test_neighbours import WritesBetween
 from tests.capture.zoo import Checkpointed
 from tests.kernels.test_cpu import assert_same
-from torchparity import open_run
+from torchparity import open_run, random_save, seed_all
 from torchparity.capture import capture
 from torchparity.kernels.reference import PLUGIN as REFERENCE
 
@@ -239,3 +240,31 @@ def test_a_recording_raises_nothing_where_every_wait_is_an_error(tmp_path, cuda)
         torch.cuda.set_sync_debug_mode("default")
 
     assert open_run(tmp_path).part().records["Tensor.exp.0.forward"].output[0].statistics.max == pytest.approx(np.e)
+
+
+def test_draws_on_the_device_are_listed_and_restarted(cuda, tmp_path):
+    x = torch.ones(64, device=cuda)
+    with random_save(tmp_path) as calls:
+        torch.nn.functional.dropout(x, 0.5)
+        torch.nn.functional.dropout(x, 0.5, training=False)
+        torch.rand(3, device=cuda)
+    names = [line.split(",")[0] for line in calls.path.read_text().splitlines() if line.startswith(("Torch", "Func"))]
+    assert names == ["Functional.dropout.0", "Torch.rand.0"]
+
+    seed_all(7, is_enhanced=True)
+    first, second = torch.rand(3, device=cuda), torch.rand(3, device=cuda)
+    seed_all(7)
+    third, fourth = torch.rand(3, device=cuda), torch.rand(3, device=cuda)
+    torch.backends.cudnn.enabled, torch.backends.cudnn.deterministic = True, False
+    assert torch.equal(first, second) and torch.equal(first, third)
+    assert not torch.equal(third, fourth)
+
+
+def test_a_write_between_modules_without_a_new_version_is_seen(cuda, tmp_path):
+    model = WritesBetween()
+    with capture(tmp_path, model=model, level="L0"):
+        model(torch.ones(3, device=cuda))
+
+    records = open_run(tmp_path).part().records
+    assert records["Module.first.Identity.forward.0"].output[0].statistics.max == 2
+    assert records["Module.second.Identity.forward.0"].input_args[0].statistics.max == 6
