@@ -7,7 +7,7 @@ tensor's form, and views, which change no value.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import torch
@@ -78,6 +78,10 @@ class Api:
     writes_below: bool = False  # may change any argument without a new version
     writes: bool = True  # may change its arguments
     arrives_later: bool = False  # can return before the device has copied
+    is_idle: bool = field(init=False)  # nothing is done about a call; asked for every one of them
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "is_idle", self.treatment == "pass" and not self.exposes_storage)
 
     @property
     def writes_unversioned(self) -> bool:

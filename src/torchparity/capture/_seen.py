@@ -13,7 +13,7 @@ import torch
 
 from torchparity.capture._memory import name_of
 from torchparity.records import Statistics, TensorLeaf
-from torchparity.storage import SharedTensor, encoded_tensor
+from torchparity.storage import SharedTensor, encoded_tensor, encoded_usual
 
 
 class Measurement(msgspec.Struct, gc=False):
@@ -40,7 +40,11 @@ class SeenTensor(msgspec.Struct, gc=False):
     def encoded(self) -> msgspec.Raw:
         """Return the leaf as JSON."""
         if self.json is None:
-            self.json = encoded_tensor(self.leaf())
+            known = self.measurement
+            if known is not None and known.statistics is not None and self.layout is None:
+                needed, checksum = self.requires_grad, known.checksum
+                self.json = encoded_usual(name_of(self.dtype), self.shape, known.statistics, needed, checksum)
+            self.json = self.json or encoded_tensor(self.leaf())
         return self.json
 
     def leaf(self) -> TensorLeaf:

@@ -31,12 +31,10 @@ class ApiWatcher(TorchFunctionMode):
     ) -> Any:
         kwargs = kwargs or {}
         # A compiler or tracer that looks at us would put our own work into the user's graph.
-        if torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None:
-            return func(*args, **kwargs)
-        if not self._recorder.is_recording:
+        if torch.compiler.is_compiling():
             return func(*args, **kwargs)
         api = self._apis[func]
-        if api.treatment == "pass" and not api.exposes_storage:
+        if api.is_idle or not self._recorder.is_recording or torch._C._get_tracing_state() is not None:
             return func(*args, **kwargs)
         if api.exposes_storage:
             tensors = [value for value in args if isinstance(value, torch.Tensor)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -85,7 +86,7 @@ class CudaArena:
         self._kinds = _KINDS | (_FLOAT8 if self._has_float8 else {})
         self.dtypes = frozenset(self._kinds)
         self._factors = _factors(device)
-        self._compiled: dict[int, Any] = {}
+        self._compiled: dict[int, tuple[Any, Any, Any]] = {}  # what launches, the kernel, and what Triton says of it
         self._waiting: list[int] = []
         self._waiting_chunks = 0
         self._spare: list[_Table] = []
@@ -259,16 +260,15 @@ class CudaArena:
 
     def _launch_here(self, rows: int, chunks: int, arguments: tuple[int, ...]) -> None:
         """Launch on the stream the tensors were added on; Triton's own way takes whatever stream is current."""
-        size = next(size for size in _ROW_SIZES if rows <= size)
+        size = _ROW_SIZES[bisect_left(_ROW_SIZES, rows)]
         constants = size, self._checksums, self._has_float8
-        compiled = self._compiled.get(size)
-        if compiled is None:
-            compiled = self._compiled[size] = _launch.measure.warmup(
-                *arguments, *constants, num_warps=_WARPS, grid=(chunks,)
-            )
-        run = compiled.run  # loads the kernel the first time
-        metadata = compiled.function, compiled.packed_metadata
-        run(chunks, 1, 1, self._stream, *metadata, None, None, None, *arguments, *constants)
+        known = self._compiled.get(size)
+        if known is None:
+            compiled = _launch.measure.warmup(*arguments, *constants, num_warps=_WARPS, grid=(chunks,))
+            run = compiled.run  # loads the kernel
+            known = self._compiled[size] = run, compiled.function, compiled.packed_metadata
+        run, function, metadata = known
+        run(chunks, 1, 1, self._stream, function, metadata, None, None, None, *arguments, *constants)
 
 
 @cache

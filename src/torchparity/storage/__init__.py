@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         encoded,
         encoded_record,
         encoded_tensor,
+        encoded_usual,
         encoded_value,
         record_to_json,
     )
@@ -44,6 +45,7 @@ __all__ = [
     "encoded",
     "encoded_record",
     "encoded_tensor",
+    "encoded_usual",
     "encoded_value",
     "nonfinite_records",
     "open_run",
@@ -65,6 +67,7 @@ _HOME = {
     "encoded": "_encoding",
     "encoded_record": "_encoding",
     "encoded_tensor": "_encoding",
+    "encoded_usual": "_encoding",
     "encoded_value": "_encoding",
     "nonfinite_records": "_summary",
     "open_run": "_run_reader",

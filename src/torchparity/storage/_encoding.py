@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
+from math import isfinite
 from typing import Any
 
 import msgspec
@@ -24,6 +24,8 @@ MEMORY_FORMAT = "torch.memory_format"
 NumberSpelling = Callable[[Any], Any]
 LeafSpelling = Callable[[Leaf], Any]
 _MOST_KEPT = 1 << 16
+_TENSOR = "torch.Tensor"
+_encode = msgspec.json.Encoder().encode
 _AS_THEY_ARE = frozenset({int, bool, str, type(None)})
 
 
@@ -53,33 +55,35 @@ class _Usual(msgspec.Struct, gc=False):
 def encoded_tensor(leaf: TensorLeaf) -> msgspec.Raw:
     """Return a tensor's entry as JSON."""
     kept, needed = leaf.statistics, leaf.requires_grad
-    if kept is None or needed is None or not _is_usual(kept) or leaf.data_name is not None or leaf.layout is not None:
-        return msgspec.Raw(encode(_tensor_to_json(leaf, number_to_json)))
-    values = kept.max, kept.min, kept.mean, kept.norm
-    checksum = UNSET if leaf.checksum is None else leaf.checksum
-    entry = _Usual(leaf.type, leaf.dtype, leaf.shape, *values, needed, checksum, kept.zero_count)
-    return msgspec.Raw(msgspec.json.encode(entry))
+    is_plain = leaf.type == _TENSOR and leaf.data_name is None and leaf.layout is None
+    if is_plain and kept is not None and needed is not None:
+        usual = encoded_usual(leaf.dtype, leaf.shape, kept, needed, leaf.checksum)
+        if usual is not None:
+            return usual
+    return msgspec.Raw(encode(_tensor_to_json(leaf, number_to_json)))
 
 
-def _is_usual(kept: Statistics) -> bool:
-    """Tell whether there is something, and nothing in it is nan, infinite or too large to be squared."""
-    return (
-        kept.nan_count == 0
-        and not kept.inf_count
-        and not kept.negative_inf_count
-        and kept.zero_count is not None
-        and isinstance(kept.mean, float)
-        and isinstance(kept.norm, float)
-        and math.isfinite(kept.norm)
-        and math.isfinite(kept.mean)
-    )
+def encoded_usual(
+    dtype: str, shape: tuple[int, ...], kept: Statistics, requires_grad: bool, checksum: str | None
+) -> msgspec.Raw | None:
+    """Return the entry of a tensor of which nothing but this is known, as JSON.
+
+    None where anything in it is nan, infinite or too large to be squared, or where a value is missing.
+    """
+    mean, norm = kept.mean, kept.norm
+    is_usual = type(norm) is float and type(mean) is float and isfinite(norm) and isfinite(mean)
+    if not is_usual or kept.nan_count != 0 or kept.inf_count or kept.negative_inf_count or kept.zero_count is None:
+        return None
+    known = UNSET if checksum is None else checksum
+    entry = _Usual(_TENSOR, dtype, shape, kept.max, kept.min, mean, norm, requires_grad, known, kept.zero_count)
+    return msgspec.Raw(_encode(entry))
 
 
 def encoded_value(leaf: Leaf) -> Any:
     """Return what JSON has for anything but a tensor; most of it msgspec writes as it is."""
     if type(leaf) is ValueLeaf and leaf.type != MEMORY_FORMAT:
         value = leaf.value
-        if type(value) in _AS_THEY_ARE or (type(value) is float and math.isfinite(value)):
+        if type(value) in _AS_THEY_ARE or (type(value) is float and isfinite(value)):
             return leaf
     return leaf_to_json(leaf)
 
