@@ -6,6 +6,7 @@ import copy
 import ctypes
 import io
 import multiprocessing
+import os
 import pickle
 import subprocess
 import sys
@@ -908,3 +909,45 @@ def test_a_nested_tensor_with_holes_is_named_and_not_measured(tmp_path):
 
     leaf = open_run(tmp_path).part().records["Torch.sin.0.forward"].input_args[0]
     assert (leaf.layout, leaf.shape, leaf.statistics) == ("jagged", (2,), None)
+
+
+THREADS = """
+import sys, torch
+
+if sys.argv[2] != "default":
+    torch.set_num_threads(int(sys.argv[2]))
+
+def train():
+    torch.manual_seed(0)
+    layers = torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8), torch.nn.Flatten(), torch.nn.Linear(8 * 900, 10)
+    model = torch.nn.Sequential(*layers)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(4):
+        optimizer.zero_grad()
+        loss = model(torch.randn(16, 3, 32, 32)).square().mean()
+        loss.backward()
+        optimizer.step()
+    return [loss.item(), *(parameter.double().sum().item() for parameter in model.parameters())]
+
+before, plain = torch.get_num_threads(), train()
+from torchparity.capture import capture  # whatever it loads must not change the number either
+with capture(sys.argv[1], task="statistics"):
+    inside, recorded = torch.get_num_threads(), train()
+print(before == inside == torch.get_num_threads(), plain == recorded == train())
+"""
+
+
+@pytest.mark.parametrize("threads", ["default", "1", "2", "3"])
+def test_torch_keeps_its_number_of_threads_and_so_its_sums(tmp_path, threads):
+    command = [sys.executable, "-c", THREADS, str(tmp_path), threads]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True)
+
+    assert done.stdout.splitlines()[-1] == "True True"
+
+
+def test_a_thread_limit_of_the_environment_is_kept(tmp_path):
+    command = [sys.executable, "-c", THREADS, str(tmp_path), "default"]
+    limited = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True, env=limited)
+
+    assert done.stdout.splitlines()[-1] == "True True"

@@ -22,6 +22,16 @@ def modes_of(kind: type[Mode]) -> list[Mode]:
     return [mode for mode in modes if isinstance(mode, kind)]
 
 
+def put_below(mode: TorchFunctionMode) -> None:
+    """Put `mode` below those of others, who take off the uppermost when they end; above the default device's.
+
+    That one must stay at the bottom, or torch cannot take it off.
+    """
+    modes = modes_of(TorchFunctionMode)
+    default = getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
+    put_back(mode, 1 if modes and modes[0] is default else 0)
+
+
 def take_off(mode: TorchFunctionMode) -> int | None:
     """Take `mode` off this thread's stack and return its place; None where it is not on it.
 

@@ -16,7 +16,7 @@ from torch.overrides import TorchFunctionMode
 from torchparity.capture._covered import Covered
 from torchparity.capture._drafts import Draft
 from torchparity.capture._hooks import Hook
-from torchparity.capture._mode_stack import is_on, take_off
+from torchparity.capture._mode_stack import is_on, put_below, take_off
 from torchparity.capture._recorder import Call, Recorder
 
 
@@ -159,7 +159,7 @@ class ModuleWatcher:
         if not self._open and threading.get_ident() != self._thread:
             opened.brought_mode = not is_on(self._mode)
             if opened.brought_mode:
-                self._mode.__enter__()  # type: ignore[no-untyped-call]
+                put_below(self._mode)
         self._open.append(opened)
         parents.append(record)
         if self._records and recorder.selection.takes_call(record, outside):

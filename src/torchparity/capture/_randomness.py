@@ -13,7 +13,8 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from itertools import chain
+from contextlib import suppress
+from itertools import chain, count
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
@@ -23,7 +24,7 @@ from torch.overrides import TorchFunctionMode
 
 from torchparity.capture._apis import record_name_of
 from torchparity.capture._boundary import Boundary
-from torchparity.capture._mode_stack import modes_of, put_back, take_off
+from torchparity.capture._mode_stack import modes_of, put_below, take_off
 from torchparity.capture._stacks import StackBook
 from torchparity.errors import RunWriteError
 
@@ -54,14 +55,17 @@ class Restarting(_Drawing):
 
     def __init__(self, seed: int) -> None:
         super().__init__()
-        self._seed = seed
+        self._seed, self._boundary = seed, Boundary()
 
     def draw(self, call: Callable[[], Any], func: Callable[..., Any], given: list[torch.Generator]) -> Any:
+        self._boundary.run("seed_all", self._restart, given)
+        return call()
+
+    def _restart(self, given: list[torch.Generator]) -> None:
         for generator in _default_generators():
             generator.manual_seed(self._seed)
         for generator in given:
             generator.manual_seed(generator.initial_seed())
-        return call()
 
     @classmethod
     def end_all(cls) -> None:
@@ -78,7 +82,8 @@ class RandomCalls(_Drawing):
         self.path = path
         self._boundary, self._stacks = Boundary(), StackBook()
         self._lock, self._counts = threading.Lock(), Counter[str]()
-        self._write(["api_name", "stack"])
+        with path.open("x", newline="", encoding="utf-8") as file:
+            csv.writer(file).writerow(["api_name", "stack"])
 
     def __enter__(self) -> RandomCalls:
         return self  # it is on since it was made
@@ -94,24 +99,22 @@ class RandomCalls(_Drawing):
 
     def draw(self, call: Callable[[], Any], func: Callable[..., Any], given: list[torch.Generator]) -> Any:
         generators = [*_default_generators(), *given]
-        before = [generator.get_state() for generator in generators]
-        output = call()
-        if any(
-            not torch.equal(generator.get_state(), state) for generator, state in zip(generators, before, strict=True)
-        ):
-            self._boundary.run("random_save", self._note, func, sys._getframe(2))
-        return output
+        before = self._boundary.run("random_save", _states, generators)
+        try:
+            return call()
+        finally:  # one that raises may have drawn
+            self._boundary.run("random_save", self._note, func, generators, before, sys._getframe(2))
 
-    def _note(self, func: Callable[..., Any], frame: FrameType) -> None:
-        with self._lock:
+    def _note(
+        self, func: Callable[..., Any], generators: list[torch.Generator], before: list[bytes] | None, frame: FrameType
+    ) -> None:
+        if before is None or _states(generators) == before:
+            return
+        with self._lock, self.path.open("a", newline="", encoding="utf-8", errors="backslashreplace") as file:
             name = record_name_of(func)
             number = self._counts[name]
             self._counts[name] += 1
-            self._write([f"{name}.{number}", "\n".join(self._stacks.frames_of(frame))])
-
-    def _write(self, row: list[str]) -> None:
-        with self.path.open("a", newline="", encoding="utf-8", errors="backslashreplace") as file:
-            csv.writer(file).writerow(row)
+            csv.writer(file).writerow([f"{name}.{number}", "\n".join(self._stacks.frames_of(frame))])
 
 
 def random_save(output_path: str | Path = "./output") -> RandomCalls:
@@ -119,20 +122,33 @@ def random_save(output_path: str | Path = "./output") -> RandomCalls:
 
     Returns what lists them: `path` is the file, `stop()` ends it, and so does leaving a `with` block.
     """
-    folder, moment = Path(output_path), time.strftime("%Y%m%d%H%M%S")
+    folder = Path(output_path)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        calls = RandomCalls(folder / f"random_{_process()}_{moment}.csv")
+        calls = _listing_in(folder)
     except OSError as error:
         raise RunWriteError(error.filename or folder, (error.strerror or str(error)).lower()) from None
-    put_back(calls, 0)  # below the modes of others, who take off the uppermost when they end
+    put_below(calls)
     return calls
+
+
+def _listing_in(folder: Path) -> RandomCalls:
+    """Return a listing into a file of its own; another may have begun in the same second."""
+    name = f"random_{_process()}_{time.strftime('%Y%m%d%H%M%S')}"
+    for number in count():
+        with suppress(FileExistsError):
+            return RandomCalls(folder / f"{name}{f'_{number}' if number else ''}.csv")
+    raise AssertionError
 
 
 def _process() -> str:
     distributed = torch.distributed
     is_parallel = distributed.is_available() and distributed.is_initialized()
     return f"rank{distributed.get_rank()}" if is_parallel else f"proc{os.getpid()}"
+
+
+def _states(generators: list[torch.Generator]) -> list[bytes]:
+    return [generator.get_state().numpy().tobytes() for generator in generators]
 
 
 def _default_generators() -> list[torch.Generator]:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from torchparity.capture._mode_stack import put_back
+from torchparity.capture._mode_stack import put_below
 from torchparity.capture._randomness import Restarting
 
 
@@ -36,7 +36,7 @@ def seed_all(seed: int = 1234, mode: bool = False, rm_dropout: bool = False, is_
         _remove_dropout()
     Restarting.end_all()
     if is_enhanced:
-        put_back(Restarting(seed), 0)  # below the modes of others, who take off the uppermost when they end
+        put_below(Restarting(seed))
 
 
 def _remove_dropout() -> None:

@@ -14,7 +14,7 @@ from torchparity.capture._covered import Covered
 from torchparity.capture._custom import CustomApis
 from torchparity.capture._distributed import CollectiveWatcher
 from torchparity.capture._graphs import GraphWatcher
-from torchparity.capture._mode_stack import take_off
+from torchparity.capture._mode_stack import put_below, take_off
 from torchparity.capture._modules import ModuleWatcher
 from torchparity.capture._recorder import Recorder
 from torchparity.capture._scripting import ScriptingGuard
@@ -44,7 +44,7 @@ class Watching:
         if model is not None:
             self._modules.attach(model)
             self._scripting.attach()
-        self._apis.__enter__()  # type: ignore[no-untyped-call]
+        put_below(self._apis)
         self._collectives.attach()
         self._see_apis()
         self._recorder.boundary.run("start", self._recorder.meter.distrust_all)  # nobody saw what was done since stop

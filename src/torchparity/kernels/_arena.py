@@ -9,13 +9,13 @@ from functools import partial
 from itertools import chain
 from typing import Any, Protocol
 
-import numba
 import numpy as np
 import numpy.typing as npt
 from isal import isal_zlib
 from numba import njit
 
 from torchparity.kernels import _blocks
+from torchparity.kernels._cores import cores
 from torchparity.kernels._crc import compiled_crc, joined
 from torchparity.kernels._statistics import statistics_of_rows
 from torchparity.records import Statistics
@@ -78,7 +78,7 @@ class HostArena:
     def __init__(self, *, exact: bool, checksums: bool) -> None:
         self._exact, self._checksums = exact, checksums
         self._crc = compiled_crc() if checksums else 0
-        self._cores = numba.get_num_threads()
+        self._cores = cores()
         self._lock = threading.Lock()
         self._waiting: list[int] = []
         self._waiting_count = 0

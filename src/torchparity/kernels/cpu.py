@@ -6,12 +6,12 @@ import math
 import threading
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 from isal import isal_zlib
 
 from torchparity.kernels import _blocks, reference
+from torchparity.kernels._cores import cores
 from torchparity.kernels._statistics import statistics_of
 from torchparity.records import Statistics
 from torchparity.tensors import HostTensor
@@ -26,7 +26,7 @@ class CpuKernel:
 
     def __init__(self, *, exact: bool = False) -> None:
         self._exact = exact
-        self._cores = numba.get_num_threads()
+        self._cores = cores()
         self._lock = threading.Lock()
 
     def statistics(self, tensor: HostTensor) -> Statistics:
