@@ -35,6 +35,26 @@ with capture(sys.argv[2], task="tensor"):
     dist.broadcast(x, src=0)
 dist.destroy_process_group()
 """
+POINT_TO_POINT = """
+class Pipeline(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = torch.nn.Identity(), torch.nn.Identity()
+
+    def forward(self, x):
+        x = self.first(x + 1)
+        op = dist.P2POp(dist.isend, x, 1) if rank == 0 else dist.P2POp(op=dist.irecv, tensor=x, peer=0)
+        for work in dist.batch_isend_irecv([op]):
+            work.wait()
+        return self.second(x)
+
+model = Pipeline()
+with capture(sys.argv[2], model=model, level=sys.argv[4], task="tensor"):
+    result = model(torch.full((2,), 10.0 * rank))
+assert result.tolist() == [1, 1]
+dist.P2POp(dist.isend, torch.ones(2), 1 - rank)
+dist.destroy_process_group()
+"""
 BETWEEN_MODULES = """
 class Parallel(torch.nn.Module):
     def __init__(self):
@@ -86,10 +106,10 @@ dist.destroy_process_group()
 """
 
 
-def run_two(code, path, port):
+def run_two(code, path, port, *more):
     processes = [
         subprocess.Popen(
-            [sys.executable, "-c", PREPARE + code, str(rank), str(path), str(port)],
+            [sys.executable, "-c", PREPARE + code, str(rank), str(path), str(port), *more],
             cwd=ROOT,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -134,6 +154,23 @@ def test_collectives_have_values_before_and_after_and_their_group(tmp_path, port
         assert part.verify() == []
     received = run.part(rank=1).records["Distributed.recv.0.forward"].output[0]
     assert run.part(rank=1).tensor(received).array.tolist() == [5, 5]
+
+
+@pytest.mark.parametrize("level", ["L0", "mix"])
+def test_batches_of_sends_and_receives_are_made_and_seen(tmp_path, port, level):
+    run = run_two(POINT_TO_POINT, tmp_path, port, level)
+
+    for rank in run.ranks:
+        part = run.part(rank=rank)
+        received = part.records["Module.second.Identity.forward.0"].input_args[0]
+        assert part.tensor(received).array.tolist() == [1, 1]
+        assert ("Distributed.batch_isend_irecv.0.forward" in part.records) == (level == "mix")
+        if level == "mix":
+            record = part.records["Distributed.batch_isend_irecv.0.forward"]
+            (before,), (after,) = record.input_args[0], record.output[0]
+            assert (before["op"].value, before["peer"].value) == (("isend", 1) if rank == 0 else ("irecv", 0))
+            assert part.tensor(before["tensor"]).array.tolist() == [10 * rank + 1] * 2
+            assert part.tensor(after["tensor"]).array.tolist() == [1, 1]
 
 
 def test_what_a_collective_wrote_between_modules_is_seen_at_level_l0(tmp_path, port):

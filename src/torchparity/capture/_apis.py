@@ -81,7 +81,9 @@ class Api:
     is_idle: bool = field(init=False)  # nothing is done about a call; asked for every one of them
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "is_idle", self.treatment == "pass" and not self.exposes_storage)
+        object.__setattr__(
+            self, "is_idle", self.treatment == "pass" and not self.exposes_storage and not self.writes_unversioned
+        )
 
     @property
     def writes_unversioned(self) -> bool:
@@ -114,12 +116,11 @@ class ApiTable(dict[Callable[..., Any], Api]):
         if (is_known and is_idle) or full.startswith(("profiler.", "prim.")):  # F.unfold, say, is no view
             return Api("", "pass", exposes_storage=exposes)
         recorded = _record_name(full.removesuffix(".__get__"))
-        if self._core_only and not any(word in name for word in _CORE_WORDS):
-            return Api("", "pass", exposes_storage=exposes)
+        is_left_out = self._core_only and not any(word in name for word in _CORE_WORDS)
         writes_below = _writes_by_schema(function, full, name)
         return Api(
             recorded,
-            "record",
+            "pass" if is_left_out else "record",
             is_factory=name in _FACTORIES,
             exposes_storage=exposes,
             writes_buffers=name.endswith(_WRITES_BUFFERS) or full.split(".")[1:2] == ["native_batch_norm"],

@@ -63,12 +63,18 @@ class CollectiveWatcher:
         self._replaced = dict(collectives())
         for name, original in self._replaced.items():
             setattr(distributed, name, self._watched(name, original))
+        self._point_to_point = distributed.P2POp.__new__, distributed.P2POp.__init__
+        _let_take_wrapped(*self._point_to_point)
 
     def detach(self) -> None:
+        if not self._replaced:
+            return
         self._recorder.boundary.run("Distributed", self._settle)
         for name, original in self._replaced.items():
             setattr(distributed, name, original)
         self._replaced.clear()
+        kind: Any = distributed.P2POp
+        kind.__new__, kind.__init__ = self._point_to_point
 
     def _watched(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
         api = Api(f"Distributed.{name}", "record")
@@ -79,7 +85,8 @@ class CollectiveWatcher:
                 return original(*args, **kwargs)
             if not self.records:
                 work = original(*args, **kwargs)
-                self._recorder.boundary.run(api.name, self._renew, args, kwargs)
+                look_again = self._distrust if _handles(work) else self._renew
+                self._recorder.boundary.run(api.name, look_again, args, kwargs)
                 return work
             self._covered.is_inside = True
             recorder, frame = self._recorder, sys._getframe(1)
@@ -98,8 +105,9 @@ class CollectiveWatcher:
         return collective
 
     def _returned(self, name: str, call: Call, work: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        handles = [handle for handle in (work if isinstance(work, list) else [work]) if hasattr(handle, "wait")]
+        handles = _handles(work)
         if handles and name in _NEVER_WAITED_FOR:
+            self._distrust(args, kwargs)
             tensors = list(tensors_in([*args, *kwargs.values()]))
             self._under_way.append(_UnderWay(call, handles, args, kwargs, tensors, [t._version for t in tensors]))
             return
@@ -121,10 +129,34 @@ class CollectiveWatcher:
         outputs = [*args, *(value for key, value in kwargs.items() if key not in ("group", "async_op"))]
         self._recorder.end(call, tuple(outputs))
 
+    def _distrust(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Take no look at these tensors for granted: they are written at some time from now on."""
+        self._recorder.meter.distrust(*tensors_in([*args, *kwargs.values()]))
+
     def _renew(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Forget what was known of these tensors: they were written below torch's version counters."""
         for tensor in tensors_in([*args, *kwargs.values()]):
             self._recorder.meter.renew(tensor)
+
+
+def _handles(work: Any) -> list[Any]:
+    """Return what a collective that is still under way can be waited for with."""
+    return [handle for handle in (work if isinstance(work, list) else [work]) if hasattr(handle, "wait")]
+
+
+def _let_take_wrapped(make: Callable[..., Any], fill: Callable[..., Any]) -> None:
+    """Let `P2POp(dist.isend, ...)` be made of wrapped functions too: torch takes none but its own."""
+    kind: Any = distributed.P2POp
+
+    @functools.wraps(make)
+    def new(cls: Any, op: Any, *args: Any, **kwargs: Any) -> Any:
+        return make(cls, getattr(op, "__wrapped__", op), *args, **kwargs)
+
+    @functools.wraps(fill)
+    def init(self: Any, op: Any, *args: Any, **kwargs: Any) -> None:
+        fill(self, getattr(op, "__wrapped__", op), *args, **kwargs)
+
+    kind.__new__, kind.__init__ = new, init
 
 
 @dataclass

@@ -10,7 +10,7 @@ import msgspec
 import torch
 
 from torchparity.capture._lists import FEWEST, ListMeter
-from torchparity.capture._memory import PLAIN
+from torchparity.capture._memory import PLAIN, POINT_TO_POINT
 from torchparity.capture._meter import Meter
 from torchparity.capture._seen import SeenList, SeenTensor
 from torchparity.capture._storing import StoringMeter
@@ -82,6 +82,9 @@ class Observer:
             return {key: self.nest(entry, keep=keep, depth=depth + 1) for key, entry in _named(value).items()}
         if isinstance(value, torch.distributed.ProcessGroup):
             return _group(value)
+        if isinstance(value, POINT_TO_POINT):
+            parts = {"op": value.op.__name__, "tensor": value.tensor, "peer": value.peer, "group": value.group}
+            return {name: self.nest(entry, keep=keep, depth=depth + 1) for name, entry in parts.items()}
         if is_dataclass(value) and not isinstance(value, type):
             return {name: self.nest(entry, keep=keep, depth=depth + 1) for name, entry in _fields(value)}
         return describe(value)

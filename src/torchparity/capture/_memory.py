@@ -18,6 +18,7 @@ from torchparity.tensors import DTYPES, HostTensor
 
 _LOW = (torch.float16, torch.bfloat16)
 PLAIN = frozenset({torch.Tensor, torch.nn.Parameter})
+POINT_TO_POINT: tuple[Any, ...] = (torch.distributed.P2POp,) if torch.distributed.is_available() else ()
 _NAMES = {
     kind: name for name in DTYPES if isinstance(kind := getattr(torch, name.removeprefix("torch."), None), torch.dtype)
 }
@@ -37,14 +38,24 @@ def tensors_in(value: Any) -> Iterator[torch.Tensor]:
             yield from tensors_in(entry)
     elif isinstance(value, Mapping):
         yield from tensors_in(tuple(value.values()))
+    elif isinstance(value, POINT_TO_POINT):
+        yield value.tensor
 
 
-def packed(nested: torch.Tensor) -> torch.Tensor | None:
-    """Return the numbers of a nested tensor in one piece; None where there are others between them."""
+def inner(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the tensor that has the memory: of a sharded one what this rank has, of a nested one all its numbers."""
+    local: torch.Tensor = getattr(tensor, "_local_tensor", tensor)
+    if not local.is_nested:
+        return local
+    jagged: Any = local
+    return jagged._values if local.layout is torch.jagged else local.detach().values()
+
+
+def has_holes(nested: torch.Tensor) -> bool:
+    """Tell whether there are numbers between those of a nested tensor that are not its own."""
     if nested.layout is torch.jagged:
-        jagged: Any = nested
-        return jagged._values if jagged._lengths is None else None
-    return nested.detach().values() if nested.is_contiguous() else None
+        return nested._lengths is not None  # type: ignore[attr-defined]
+    return not nested.is_contiguous()
 
 
 def is_measurable(tensor: torch.Tensor) -> bool:

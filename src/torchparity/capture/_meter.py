@@ -21,10 +21,11 @@ from torchparity.capture._identity import Identities
 from torchparity.capture._memory import (
     PLAIN,
     copied,
+    has_holes,
     has_memory,
+    inner,
     is_dense,
     is_measurable,
-    packed,
     repeated,
     unrepeated,
     widened,
@@ -158,7 +159,7 @@ class Meter:
         """Somebody got at the memory itself: it may change from now on without a new version."""
         self.flush()
         with self.lock:
-            for tensor in tensors:
+            for tensor in map(inner, tensors):
                 if is_measurable(tensor) and has_memory(tensor):
                     self.identities.distrust(tensor.untyped_storage())
 
@@ -180,6 +181,7 @@ class Meter:
 
     def renew(self, tensor: torch.Tensor) -> None:
         """Forget what was known of a tensor's memory: it was written without a new version."""
+        tensor = inner(tensor)
         if is_measurable(tensor) and has_memory(tensor):
             with self.lock:
                 self.identities.renew(tensor.untyped_storage())
@@ -231,10 +233,9 @@ class Meter:
 
     def _nested(self, tensor: torch.Tensor, *, keep: bool = True) -> SeenTensor:
         form = "jagged" if tensor.layout is torch.jagged else "nested"
-        whole = packed(tensor)
-        if whole is None:
+        if has_holes(tensor):
             return SeenTensor(tensor.dtype, (int(tensor.size(0)),), tensor.requires_grad, None, form)
-        seen = self.see(whole, keep=keep)
+        seen = self.see(inner(tensor), keep=keep)
         return SeenTensor(seen.dtype, seen.shape, tensor.requires_grad, seen.measurement, form)
 
     def _unversioned(self, tensor: torch.Tensor) -> SeenTensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from torchparity.capture._memory import inner
 from torchparity.capture._meter import Meter
 from torchparity.capture._seen import SeenTensor
 
@@ -17,5 +18,5 @@ class StoringMeter:
     def see(self, tensor: torch.Tensor, *, keep: bool = True) -> SeenTensor:
         seen = self._meter.see(tensor, keep=keep)
         if seen.measurement is not None and seen.measurement.values is None:
-            seen.measurement.values = self._meter.copy(getattr(tensor, "_local_tensor", tensor))
+            seen.measurement.values = self._meter.copy(inner(tensor))
         return seen

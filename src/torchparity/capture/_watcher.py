@@ -10,6 +10,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from torchparity.capture._apis import Api, ApiTable
+from torchparity.capture._engine import Engine
 from torchparity.capture._memory import tensors_in
 from torchparity.capture._recorder import Call, Recorder
 
@@ -25,6 +26,7 @@ class ApiWatcher(TorchFunctionMode):
     def __init__(self, recorder: Recorder, apis: ApiTable, *, records: bool) -> None:
         super().__init__()
         self._recorder, self._apis, self.records = recorder, apis, records
+        self._engine = Engine()
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
@@ -33,7 +35,10 @@ class ApiWatcher(TorchFunctionMode):
         # A compiler or tracer that looks at us would put our own work into the user's graph.
         if torch.compiler.is_compiling():
             return func(*args, **kwargs)
-        api = self._apis[func]
+        try:
+            api = self._apis[func]
+        except TypeError:  # it has no hash; a user's own
+            return func(*args, **kwargs)
         if api.is_idle or not self._recorder.is_recording or torch._C._get_tracing_state() is not None:
             return func(*args, **kwargs)
         if api.exposes_storage:
@@ -83,17 +88,8 @@ class ApiWatcher(TorchFunctionMode):
 
     def _through_the_engine(self, func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """Run backward with the mode on, or what a custom backward and a recomputation call would go unseen."""
-        run = torch.autograd._engine_run_backward  # type: ignore[attr-defined]
-
-        def watched(*engine_args: Any, **engine_kwargs: Any) -> Any:
-            with self:
-                return run(*engine_args, **engine_kwargs)
-
-        torch.autograd._engine_run_backward = watched  # type: ignore[attr-defined]
-        try:
+        with self._engine.patched(self):
             return func(*args, **kwargs)
-        finally:
-            torch.autograd._engine_run_backward = run  # type: ignore[attr-defined]
 
 
 def _holds_tensor(value: Any) -> bool:

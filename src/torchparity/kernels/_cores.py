@@ -18,8 +18,9 @@ import numba
 def cores() -> int:
     """Return how many threads a compiled pass may use: no more than torch would."""
     before = [(openmp, openmp.omp_get_max_threads(), openmp.omp_get_max_active_levels()) for openmp in _openmps()]
+    limits = [int(threads) for _, threads, _ in before]
     try:
-        return min([int(numba.get_num_threads()), *(threads for _, threads, _ in before)])
+        return min(int(numba.get_num_threads()), *limits) if limits else int(numba.get_num_threads())
     finally:
         for openmp, threads, levels in before:
             openmp.omp_set_num_threads(threads)

@@ -72,7 +72,7 @@ def _readable(parts: list[RunPart], problems: list[str]) -> Iterator[RunPart]:
 def _convert_part(part: RunPart, writer: RunWriter, done: Conversion) -> None:
     problems = part.problems
     writer.start_step(part.step)
-    for record in part.records.values():
+    for record in part.records.values() if part.info.task != "structure" else ():
         tensors = _tensors(part, record, problems)
         writer.add(_without_places(record), tensors)
         done.records += 1
