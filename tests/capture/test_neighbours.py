@@ -951,3 +951,119 @@ def test_a_thread_limit_of_the_environment_is_kept(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True, env=limited)
 
     assert done.stdout.splitlines()[-1] == "True True"
+
+
+@pytest.mark.parametrize("level", ["L0", "L1", "mix"])
+def test_a_recording_may_begin_inside_a_mode_that_ends_before_it(tmp_path, level):
+    model = nn.Linear(2, 2)
+    debugger = PrecisionDebugger(dump_path=str(tmp_path), level=level)
+    try:
+        with torch.device("meta"):
+            debugger.start(model)
+        model(torch.ones(1, 2))
+        debugger.stop()
+        debugger.step()
+    finally:
+        debugger.close()
+
+    assert torch.ones(1).device.type == "cpu" and torch._C._len_torch_function_stack() == 0
+    assert len(open_run(tmp_path).part().records) >= 1
+
+
+def test_the_default_device_may_change_while_recording(tmp_path):
+    try:
+        torch.set_default_device("cpu")
+        with capture(tmp_path, level="L1"):
+            torch.set_default_device("meta")
+            made = torch.ones(1)
+            torch.set_default_device(None)
+    finally:
+        torch.set_default_device(None)
+
+    assert made.device.type == "meta" and torch._C._len_torch_function_stack() == 0
+
+
+def test_functions_without_a_hash_are_passed_over(tmp_path):
+    class Unhashable:
+        __hash__ = None
+
+        def __call__(self, tensor):
+            return tensor + 1
+
+    with capture(tmp_path, level="L1"):
+        function = Unhashable()
+        result = torch.overrides.handle_torch_function(function, (torch.ones(1),), torch.ones(1))
+
+    assert result.item() == 2
+
+
+def test_backward_in_two_threads_leaves_torch_as_it_was(tmp_path):
+    original = torch.autograd._engine_run_backward
+    entered, proceed = ([threading.Event(), threading.Event()] for _ in range(2))
+
+    def gradient(number):
+        x = torch.ones(2, requires_grad=True)
+        y = (x * 3).sum()
+
+        def wait(_):
+            entered[number].set()
+            proceed[number].wait(5)
+
+        y.register_hook(wait)
+        return torch.autograd.grad(y, x)[0]
+
+    class Force(nn.Module):
+        def forward(self, number):
+            return gradient(number)
+
+    model = Force()
+    with capture(tmp_path, model=model, level="mix"), ThreadPoolExecutor(2) as pool:
+        first = pool.submit(model, 0)
+        entered[0].wait(5)
+        second = pool.submit(model, 1)
+        entered[1].wait(5)
+        proceed[0].set()
+        first.result()
+        proceed[1].set()
+
+    assert first.result().tolist() == second.result().tolist() == [3, 3]
+    assert torch.autograd._engine_run_backward is original
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+@pytest.mark.parametrize("layout", [torch.strided, torch.jagged])
+def test_nested_tensors_written_without_a_new_version_are_looked_at_again(tmp_path, layout):
+    x = nested(layout).detach()
+    with capture(tmp_path, level="L1") as recording:
+        torch.sin(x)
+        x.data.mul_(3)
+        torch.sin(x)
+        recording.save(x, "x")
+        x.data.mul_(3)
+        recording.save(x, "x")
+
+    records = open_run(tmp_path).part().records
+    assert [records[f"Torch.sin.{n}.forward"].input_args[0].statistics.max for n in (0, 1)] == [5, 15]
+    assert [records[f"x.{n}.debug"].value.statistics.max for n in (0, 1)] == [15, 45]
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+@pytest.mark.parametrize("layout", [torch.strided, torch.jagged])
+def test_values_of_nested_tensors_are_kept_where_a_list_asks(tmp_path, layout):
+    x = nested(layout)
+    with capture(tmp_path, level="L1", tensor_list=["sin"]):
+        torch.sin(x)
+
+    assert values(tmp_path, "Torch.sin.0.forward") == x.detach().values().tolist()
+
+
+@pytest.mark.parametrize("risk_level", ["CORE", "FOCUS", "ALL"])
+def test_an_operator_that_is_not_recorded_is_seen_to_write(tmp_path, operators, risk_level):
+    x = torch.ones(3)
+    with capture(tmp_path, level="L1", risk_level=risk_level):
+        torch.exp(x)
+        operators.scribble(x)
+        torch.exp(x)
+
+    records = open_run(tmp_path).part().records
+    assert [records[f"Torch.exp.{n}.forward"].input_args[0].statistics.max for n in (0, 1)] == [1, 9]

@@ -8,8 +8,10 @@ import threading
 import pytest
 import torch
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.data import DataLoader
 
 from torchparity import ParityError, open_run, random_save, seed_all
@@ -187,3 +189,53 @@ def test_compiled_functions_run_under_both(tmp_path):
     seed_all(7, is_enhanced=True)
     with random_save(tmp_path):
         assert torch.equal(compiled(torch.zeros(3)), torch.ones(3))
+
+
+def test_a_call_that_draws_and_raises_is_listed(tmp_path):
+    with random_save(tmp_path) as calls, pytest.raises((IndexError, RuntimeError)):
+        functional.gumbel_softmax(torch.ones(3), dim=7)
+
+    assert len(listed(calls)) == 1
+
+
+def test_two_listings_have_files_of_their_own(tmp_path):
+    with random_save(tmp_path) as first, random_save(tmp_path) as second:
+        torch.rand(1)
+
+    assert first.path != second.path
+    assert len(listed(first)) == len(listed(second)) == 1
+
+
+def test_fake_tensors_and_exports_go_on(tmp_path):
+    seed_all(7, is_enhanced=True)
+    with random_save(tmp_path):
+        with FakeTensorMode():
+            assert torch.rand(3).shape == (3,)
+        exported = torch.export.export(nn.Linear(2, 2), (torch.ones(1, 2),), strict=False)
+
+    assert exported.module()(torch.ones(1, 2)).shape == (1, 2)
+
+
+def test_modes_of_others_see_nothing_of_ours(tmp_path):
+    class Seen(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            names.append(str(func))
+            return func(*args, **(kwargs or {}))
+
+    names = []
+    seed_all(7, is_enhanced=True)
+    with random_save(tmp_path), Seen():
+        torch.rand(3)
+
+    assert names == ["aten.rand.default"]
+
+
+def test_the_default_device_may_change_meanwhile(tmp_path):
+    try:
+        torch.set_default_device("cpu")
+        seed_all(7, is_enhanced=True)
+        with random_save(tmp_path):
+            torch.set_default_device("meta")
+            torch.set_default_device(None)
+    finally:
+        torch.set_default_device(None)

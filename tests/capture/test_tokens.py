@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
+import threading
 
 import pytest
 import torch
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 from torchparity import ParityError, open_run
 from torchparity.capture import PrecisionDebugger, capture
@@ -40,12 +42,12 @@ def test_the_calls_in_the_range_are_recorded_and_what_follows_each(tmp_path, deb
     PrecisionDebugger.close()
 
     records = open_run(tmp_path).part().records
-    assert received(tmp_path, "Module.Sequential.forward.0") == [1, 1]
-    assert received(tmp_path, "Module.0.Linear.forward.1") == [2, 2]
+    assert received(tmp_path, "Module.Sequential.forward.1") == [1, 1]
+    assert received(tmp_path, "Module.0.Linear.forward.2") == [2, 2]
     assert [name for name in records if "Module.Sequential" in name] == [
-        f"Module.Sequential.forward.{n}" for n in (0, 1)
+        f"Module.Sequential.forward.{n}" for n in (1, 2)
     ]
-    assert sum(name.startswith("Torch.cos") for name in records) == 2
+    assert [name for name in records if name.startswith("Torch.cos")] == ["Torch.cos.1.forward", "Torch.cos.2.forward"]
     assert not any(name.startswith("Torch.sin") for name in records)  # it came before
     assert not model._forward_pre_hooks
 
@@ -56,7 +58,8 @@ def test_a_range_that_the_inference_does_not_reach_records_nothing(tmp_path, lev
     with capture(tmp_path, model=model, level=level, token_range=(7, 9)):
         decode(model, 3)
 
-    assert "recorded nothing" in capsys.readouterr().out
+    line = capsys.readouterr().out
+    assert "recorded nothing" in line and "token_range [7, 9] was not reached: 3 calls of the model came" in line
     assert not model._forward_pre_hooks and torch._C._len_torch_function_stack() == 0
 
 
@@ -71,7 +74,7 @@ def test_each_start_counts_from_0(tmp_path):
     assert run.steps == [0, 1]
     for step in run.steps:
         part = run.part(step=step)
-        assert [name for name in part.records if "Sequential" in name] == ["Module.Sequential.forward.0"]
+        assert [name for name in part.records if "Sequential" in name] == ["Module.Sequential.forward.1"]
 
 
 def test_what_changed_before_the_range_is_looked_at(tmp_path):
@@ -81,7 +84,7 @@ def test_what_changed_before_the_range_is_looked_at(tmp_path):
         x.data.fill_(5)
         model(x)
 
-    assert received(tmp_path, "Module.Identity.forward.0") == [5, 5]
+    assert received(tmp_path, "Module.Identity.forward.1") == [5, 5]
 
 
 def test_a_copy_of_the_model_does_not_count(tmp_path):
@@ -105,3 +108,66 @@ def test_a_range_needs_the_model(tmp_path):
         capture(tmp_path, level="L1", token_range=[0, 1]),
     ):
         pass
+
+
+def test_numbers_are_those_of_the_whole_inference(tmp_path):
+    model = nn.Sequential(nn.Linear(2, 2))
+    with capture(tmp_path / "whole", model=model):
+        decode(model, 5)
+    with capture(tmp_path / "part", model=model, token_range=[2, 3]):
+        decode(model, 5)
+
+    whole, part = (open_run(tmp_path / name).part() for name in ("whole", "part"))
+    assert part.records and part.records.keys() < whole.records.keys()
+    for name, record in part.records.items():
+        assert record.items() == whole.records[name].items()
+
+
+def test_gradients_are_those_of_the_range(tmp_path):
+    model = nn.Linear(2, 2)
+    with capture(tmp_path, model=model, level="L0", task="tensor", token_range=[1, 1]) as recording:
+        model(torch.ones(1, 2)).sum().backward()
+        recording.step()
+        for token in range(3):
+            model.zero_grad()
+            model(torch.full((1, 2), 10.0 * (token + 1))).sum().backward()
+
+    run = open_run(tmp_path)
+    assert run.steps == [1]
+    part = run.part(step=1)
+    gradients = [record for name, record in part.records.items() if "parameters_grad" in name]
+    assert [part.tensor(record.gradients["weight"]).array.max() for record in gradients] == [20]
+
+
+def test_a_range_may_end_in_another_thread(tmp_path):
+    model = nn.Sequential(nn.Linear(2, 2))
+    with capture(tmp_path, model=model, token_range=[0, 0]):
+        other = threading.Thread(target=decode, args=(model, 3))
+        other.start()
+        other.join()
+
+    assert torch._C._len_torch_function_stack() == 0
+    assert "Module.Sequential.forward.0" in open_run(tmp_path).part().records
+
+
+@pytest.mark.parametrize("use_reentrant", [True, False])
+def test_what_is_recomputed_is_no_token(tmp_path, use_reentrant):
+    model = nn.Sequential(nn.Linear(2, 2))
+    with capture(tmp_path, model=model, level="L0", task="tensor", token_range=[1, 1]):
+        for token in range(3):
+            x = torch.full((1, 2), float(token), requires_grad=True)
+            checkpoint(model, x, use_reentrant=use_reentrant).sum().backward()
+
+    assert torch._C._len_torch_function_stack() == 0
+    assert received(tmp_path, "Module.Sequential.forward.1") == [1, 1]
+    assert "Module.Sequential.forward.2" not in open_run(tmp_path).part().records
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")
+@pytest.mark.parametrize("make", [list, lambda: torch.jit.script(nn.Identity())])
+def test_a_model_whose_calls_cannot_be_counted_is_refused(tmp_path, make):
+    model = make()
+    with pytest.raises(ParityError, match="model"), capture(tmp_path, model=model, token_range=[0, 1]):
+        pass
+
+    assert torch._C._len_torch_function_stack() == 0

@@ -105,6 +105,8 @@ class CustomApis:
             # A compiler or tracer that looks at us would put our own work into the user's graph.
             if torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None:
                 return original(*args, **kwargs)
+            if self._recorder.is_waiting and not self._recorder.is_recording and not self._covered.is_silent:
+                self._recorder.boundary.run(api.name, self._recorder.count, api.name)
             place = None if self._covered.is_silent or not self._recorder.is_recording else take_off(self._mode)
             if place is None:  # inside another API
                 return original(*args, **kwargs)

@@ -81,7 +81,11 @@ class CollectiveWatcher:
 
         @functools.wraps(original)
         def collective(*args: Any, **kwargs: Any) -> Any:
-            if self._covered.is_silent or not self._recorder.is_recording:
+            if self._covered.is_silent:
+                return original(*args, **kwargs)
+            if not self._recorder.is_recording or not self.records:
+                self._recorder.boundary.run(api.name, self._recorder.count, api.name)
+            if not self._recorder.is_recording:
                 return original(*args, **kwargs)
             if not self.records:
                 work = original(*args, **kwargs)

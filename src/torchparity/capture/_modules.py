@@ -147,11 +147,13 @@ class ModuleWatcher:
 
     def _enter(self, module: nn.Module, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call | None:
         recorder = self._recorder
-        if not recorder.is_recording or self.is_paused or self._covered.is_compiled:
+        is_wanted = recorder.is_recording and not self.is_paused
+        if self._covered.is_compiled or not (is_wanted or self.is_paused or recorder.is_waiting):
             return None
-        recomputed = int(torch._C._current_graph_task_id()) != -1 and torch.is_grad_enabled()
-        number = recorder.number(f"{name}#recompute" if recomputed else name)
-        record = f"{name}.forward.{number}{'#recompute' if recomputed else ''}"
+        number, mark = recorder.count(name)
+        if not is_wanted:
+            return None
+        record = f"{name}.forward.{number}{mark}"
         parents = recorder.parents
         parent, outside = parents[-1] if parents else None, list(parents)
         # First of all: whatever fails below, the module is open, and `_leave` will come.
@@ -165,7 +167,7 @@ class ModuleWatcher:
         if self._records and recorder.selection.takes_call(record, outside):
             self._called.add(name)
             call = recorder.open(Draft(record, "forward"), args, kwargs, parent)
-            call.draft.is_recompute = recomputed
+            call.draft.is_recompute = bool(mark)
             call.draft.parameters = self._parameters_of(module, record)
             call.mutated = None
             recorder.meter.flush()
@@ -211,6 +213,8 @@ class ModuleWatcher:
     def _take_gradient(self, name: str, parameter_name: str, leaf: torch.Tensor) -> None:
         if not self._recorder.selection.takes_backwards:
             return
+        if self._recorder.is_waiting and not self._recorder.is_recording:
+            return  # it is that of some other token
         events = self._events.setdefault(name, {})
         event = events.get(parameter_name, 0)
         events[parameter_name] = event + 1

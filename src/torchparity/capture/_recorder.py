@@ -66,6 +66,7 @@ class Recorder:
     boundary: Boundary
     stacks: StackBook | None
     is_recording: bool = False
+    is_waiting: bool = False  # for some call, or has had it: others are counted and no more
 
     def __post_init__(self) -> None:
         self.observer = Observer(self.meter)
@@ -94,6 +95,15 @@ class Recorder:
             self._numbers[counted] = number + 1
             return number
 
+    def count(self, counted: str) -> tuple[int, str]:
+        """Count a call; return its number and what marks it.
+
+        A recomputed forward runs inside backward with gradients on; it has numbers of its own, so that
+        the other calls keep theirs whether or not activations are recomputed.
+        """
+        mark = "#recompute" if in_graph_task() and torch.is_grad_enabled() else ""
+        return self.number(counted + mark), mark
+
     def observer_of(self, record: str) -> Observer:
         """Return who looks at a record's tensors: of some the values are kept too."""
         return self._storing if self.selection.stores(record) else self.observer
@@ -104,14 +114,11 @@ class Recorder:
 
     def begin(self, api: Api, args: Sequence[Any], kwargs: dict[str, Any], frame: FrameType) -> Call | None:
         """Number an API call and look at its inputs, which it may overwrite."""
-        # A recomputed forward runs inside backward with gradients on; it has numbers of its own, so that
-        # the other calls keep theirs whether or not activations are recomputed.
-        in_backward = _in_backward()
-        recomputed = in_backward and torch.is_grad_enabled()
+        in_backward = in_graph_task()
         if in_backward and _gradients.in_compiled_backward():
             return None
-        counted = f"{api.name}#recompute" if recomputed else api.name
-        name = f"{api.name}.{self.number(counted)}.forward{'#recompute' if recomputed else ''}"
+        number, mark = self.count(api.name)
+        name, recomputed = f"{api.name}.{number}.forward{mark}", bool(mark)
         parents = self.parents
         if not self.selection.takes_call(name, parents):
             return None
@@ -262,5 +269,6 @@ def _backward_parent(parent: str | None) -> str | None:
     return _backward_of(parent) if parent and ".forward." in parent else parent
 
 
-def _in_backward() -> bool:
+def in_graph_task() -> bool:
+    """Tell whether backward is running in this thread."""
     return int(torch._C._current_graph_task_id()) != -1

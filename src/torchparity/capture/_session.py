@@ -60,6 +60,7 @@ class Session:
         self._was_started = self._is_started = False  # started by the user, whether or not this step is wanted
         self._is_watching = self._has_data = self._has_warned = False
         self._tokens: TokenCounter | None = None
+        self._unreached: dict[str, None] = {}  # sentences about tokens that never came
         self._is_over = self._is_closed = False
         self._process = os.getpid()
         if config.enable_dataloader:
@@ -79,7 +80,7 @@ class Session:
         if self._is_over or self._is_watching:
             return
         self._check_model(model)
-        tokens = None if token_range is None else checked_range(token_range, has_model=model is not None)
+        tokens = None if token_range is None else checked_range(token_range, model)
         self._was_started = self._is_started = True
         if self._config.enable_dataloader:
             if tokens is not None:
@@ -150,6 +151,8 @@ class Session:
             raise ConfigError(f"level {self._level!r} records modules, so start() needs the model: start(model=...).")
         if model is None or isinstance(model, nn.Module):
             return
+        if not model:
+            raise ConfigError("start(model=[]) names no model; give the modules to record.")
         if not isinstance(model, Sequence) or not all(isinstance(each, nn.Module) for each in model):
             raise ConfigError(f"start(model=...) takes a module or a list of modules, not a {type(model).__name__}.")
 
@@ -167,21 +170,25 @@ class Session:
         return True
 
     def _wait_for_tokens(self, model: Models, tokens: tuple[int, int]) -> None:
-        self._recorder.is_recording = False
-        self._tokens = TokenCounter(tokens, begin=self._begin_tokens, end=self._pause)
+        self._recorder.is_recording, self._recorder.is_waiting = False, True
+        self._tokens = TokenCounter(tokens, begin=self._begin_tokens, end=self._end_tokens)
         self._tokens.attach(model if isinstance(model, nn.Module) else model[0])
 
     def _begin_tokens(self) -> None:
         self._boundary.run("token_range", self._recorder.meter.distrust_all)  # nobody saw what was done since start
         self._recorder.is_recording = True
 
+    def _end_tokens(self) -> None:
+        self._has_data, self._recorder.is_recording = True, False  # watching ends where it began, in `stop` or `step`
+
     def _pause(self) -> None:
         if self._is_watching:
             self._has_data = self._has_data or self._recorder.is_recording
-            self._recorder.is_recording = self._is_watching = False
+            self._recorder.is_recording = self._recorder.is_waiting = self._is_watching = False
             self._watching.off()
         if self._tokens is not None:
             self._tokens.detach()
+            self._unreached.update(dict.fromkeys(self._tokens.sentences()))
             self._tokens = None
 
     def _end_step(self) -> None:
@@ -235,7 +242,8 @@ class Session:
 
     def _left_out(self) -> list[str]:
         watching = self._watching
-        return [*self._boundary.sentences(), *watching.compiled.sentences(), *watching.graphs.sentences()]
+        seen = [*self._boundary.sentences(), *watching.compiled.sentences(), *watching.graphs.sentences()]
+        return [*seen, *self._unreached]
 
 
 def _recorder(config: CaptureConfig, boundary: Boundary, store: Store) -> Recorder:

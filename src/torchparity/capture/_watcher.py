@@ -26,6 +26,7 @@ class ApiWatcher(TorchFunctionMode):
     def __init__(self, recorder: Recorder, apis: ApiTable, *, records: bool) -> None:
         super().__init__()
         self._recorder, self._apis, self.records = recorder, apis, records
+        self.counts = records  # where APIs are recorded at all
         self._engine = Engine()
 
     def __torch_function__(
@@ -39,7 +40,10 @@ class ApiWatcher(TorchFunctionMode):
             api = self._apis[func]
         except TypeError:  # it has no hash; a user's own
             return func(*args, **kwargs)
-        if api.is_idle or not self._recorder.is_recording or torch._C._get_tracing_state() is not None:
+        if api.is_idle or torch._C._get_tracing_state() is not None:
+            return func(*args, **kwargs)
+        if not self._recorder.is_recording:
+            self._count(api)
             return func(*args, **kwargs)
         if api.exposes_storage:
             tensors = [value for value in args if isinstance(value, torch.Tensor)]
@@ -48,10 +52,17 @@ class ApiWatcher(TorchFunctionMode):
             return self._through_the_engine(func, args, kwargs)
         if api.treatment == "record" and self.records:
             return self._recorded(api, func, args, kwargs)
+        self._count(api)
         output = func(*args, **kwargs)
         if api.writes_unversioned:
             self._recorder.boundary.run(api.name, self._renew_written, api, args, kwargs)
         return output
+
+    def _count(self, api: Api) -> None:
+        """Count a call that is not recorded: the numbers of others do not depend on what is."""
+        recorder = self._recorder
+        if self.counts and api.treatment == "record" and (recorder.is_recording or recorder.is_waiting):
+            recorder.boundary.run(api.name, recorder.count, api.name)
 
     def _recorded(self, api: Api, func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         recorder = self._recorder
