@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +16,10 @@ from torchparity.compare._columns import NUMERIC
 from torchparity.compare._deviation import deviation
 from torchparity.compare._divergence import Divergence
 from torchparity.compare._parts import Options, PartComparison
+from torchparity.compare._rows import Row
 from torchparity.compare._verdicts import differs
 from torchparity.errors import ConfigError, RunNotFoundError, RunWriteError
-from torchparity.records import Table
+from torchparity.records import Table, TensorLeaf
 from torchparity.storage import RunPart, RunReader, open_run
 
 if TYPE_CHECKING:
@@ -64,12 +66,17 @@ class Comparison:
 
     @property
     def has_differences(self) -> bool:
-        """Whether any row has a verdict against it, or a tensor that could not be compared."""
-        return self.parts_alone > 0 or any(differs(row) for part in self.parts for row in part.rows)
+        """Whether any row has a verdict against it, or a tensor that could not be compared, or nothing could be."""
+        is_any_off = any(differs(row) for part in self.parts for row in part.rows)
+        return self.parts_alone > 0 or is_any_off or not self.has_compared
 
     @property
     def has_compared(self) -> bool:
-        """Whether there was anything to compare."""
+        """Whether there was anything to compare: a tensor, where there are any; equal arguments alone say little."""
+        tensors = ((row, part.mode) for part in self.parts for row in part.rows if _has_tensors(row))
+        first = next(tensors, None)
+        if first is not None:
+            return any(deviation(row, mode) is not None for row, mode in chain([first], tensors))
         return any(deviation(row, part.mode) is not None for part in self.parts for row in part.rows)
 
     def headline(self) -> str:
@@ -239,3 +246,8 @@ def _write(path: Path, content: str) -> Path:
     except OSError as error:
         raise RunWriteError(path, (error.strerror or str(error)).lower()) from None
     return path
+
+
+def _has_tensors(row: Row) -> bool:
+    sides = row.candidate, row.baseline
+    return all(side is not None and isinstance(side.leaf, TensorLeaf) and side.leaf.numel for side in sides)

@@ -12,9 +12,9 @@ from functools import lru_cache
 from typing import Any
 
 from torchparity.compare._columns import Mode
-from torchparity.compare._metrics import ABSENT, UNMATCHED, is_number
+from torchparity.compare._metrics import ABSENT, UNMATCHED, is_nonfinite_on_one_side, is_number
 from torchparity.compare._rows import NOTHING, Row
-from torchparity.records import TensorLeaf, ValueLeaf
+from torchparity.records import Leaf, TensorLeaf, ValueLeaf
 
 _TOLERANCE = {"torch.float64": 1e-10, "torch.float32": 1e-5, "torch.float16": 5e-3, "torch.bfloat16": 4e-2}
 _OF_EQUALS = {"torch.float16": 2e-3, "torch.bfloat16": 1e-2}  # what is computed from equal inputs may be off by less
@@ -40,7 +40,13 @@ def deviation(row: Row, mode: Mode) -> float | None:
     if isinstance(mine, ValueLeaf) and isinstance(other, ValueLeaf):
         kinds = {mine.type, other.type}
         return _of_argument(row.candidate.values()[0], row.baseline.values()[0]) if kinds <= _ARGUMENTS else None
-    return _of_statistics(row) if mode == "statistics" else _of_values(row)
+    if mode == "real" and _has_values(mine) and _has_values(other):
+        return _of_values(row)
+    return _of_statistics(row)
+
+
+def _has_values(leaf: Leaf) -> bool:
+    return isinstance(leaf, TensorLeaf) and leaf.data_name is not None
 
 
 def _of_argument(left: Any, right: Any) -> float:
@@ -62,7 +68,7 @@ def _of_statistics(row: Row) -> float | None:
         scale, above, below = max(abs(largest), abs(smallest)), abs(mine[0] - largest), abs(mine[1] - smallest)
         if 0 < scale < math.inf and 0 < norm < math.inf and above + below + mine[3] < math.inf:
             return float(max(above / scale, below / scale, abs(mine[3] - norm) / norm))
-    if row.verdict == "Warning" and any(error != error for error in row.relative):
+    if is_nonfinite_on_one_side(row):
         return math.inf
     scale = max((abs(value) for value in other[:_MEAN] if _is_scale(value)), default=0.0)
     known = [_of_statistic(mine[place], other[place], scale) for place in (_MAX, _MIN)]

@@ -139,6 +139,22 @@ def is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
+def is_nonfinite_on_one_side(row: Row) -> bool:
+    """Tell whether a statistic is nan or infinite and not the same on the other side."""
+    if row.candidate is None or row.baseline is None:
+        return False
+    pairs = zip(row.candidate.values(), row.baseline.values(), strict=True)
+    return any(
+        left != right and not (is_nan(left) and is_nan(right)) and not (math.isfinite(left) and math.isfinite(right))
+        for left, right in pairs
+        if is_number(left) and is_number(right)
+    )
+
+
+def is_nan(value: Any) -> bool:
+    return isinstance(value, float) and value != value  # only nan is not itself
+
+
 def _difference(left: Any, right: Any) -> Any:
     return left - right if is_number(left) and is_number(right) else ABSENT
 

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 _PLAIN: Mapping[str, str] = {}
 _LOOKED_AT = 2000
 _SIDES = ("candidate", "baseline")
-_WORDS = {"md5": "checksums", "statistics": "statistics", "real": "values"}
+_WORDS = {"md5": "checksums", "xor": "xor checksums", "statistics": "statistics", "real": "values"}
+_MODES: Mapping[str, Mode] = {"real": "real", "md5": "md5", "xor": "md5", "statistics": "statistics"}
+_KINDS = tuple(_MODES)  # what can be held of a tensor, the best first
 
 
 class Options:
@@ -185,10 +187,10 @@ class _Stacks(dict[str, Sequence[str]]):
 def mode_of(candidate: RunPart, baseline: RunPart) -> tuple[Mode, list[str]]:
     """Return what both runs can be compared by, and a sentence where that is less than one of them holds."""
     held = [_held(part.records.values()) for part in (candidate, baseline)]
-    for mode in ("real", "md5", "statistics"):
-        if all(mode in kinds for kinds in held):
-            richer = [name for name, kinds in zip(_SIDES, held, strict=True) if _first(kinds) != mode]
-            return mode, [_weaker(mode, richer)] if richer else []
+    for kind in _KINDS:
+        if all(kind in kinds for kinds in held):
+            richer = [name for name, kinds in zip(_SIDES, held, strict=True) if _first(kinds) != kind]
+            return _MODES[kind], [_weaker(kind, richer)] if richer else []
     if not all(held):
         return "statistics", []
     kept = " and ".join(f"the {side} {_WORDS[_first(kinds)]}" for side, kinds in zip(_SIDES, held, strict=True))
@@ -196,7 +198,7 @@ def mode_of(candidate: RunPart, baseline: RunPart) -> tuple[Mode, list[str]]:
 
 
 def _first(kinds: set[str]) -> str:
-    return next((mode for mode in ("real", "md5", "statistics") if mode in kinds), "statistics")
+    return next((kind for kind in _KINDS if kind in kinds), "statistics")
 
 
 def _weaker(mode: str, richer: Sequence[str]) -> str:
@@ -220,8 +222,8 @@ def _kinds(record: Record) -> set[str]:
         if isinstance(leaf, TensorLeaf):
             if leaf.data_name is not None:
                 found.add("real")
-            if leaf.checksum is not None:
-                found.add("md5")
+            if leaf.checksum is not None:  # CRC-32, or 64 bits of another kind: one is never the other
+                found.add("xor" if leaf.checksum.startswith("0x") else "md5")
             if leaf.statistics is not None:
                 found.add("statistics")
     return found

@@ -5,7 +5,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from torchparity.compare._metrics import ABSENT, UNMATCHED, checksums, is_number
+from torchparity.compare._metrics import (
+    ABSENT,
+    UNMATCHED,
+    checksums,
+    is_nan,
+    is_nonfinite_on_one_side,
+    is_number,
+)
 from torchparity.compare._rows import Row, Side
 from torchparity.records import TensorLeaf
 
@@ -43,7 +50,7 @@ def statistics_result(row: Row) -> str:
         is_above = first > _WARNING or second > _WARNING or third > _WARNING or fourth > _WARNING
     except TypeError:  # a word stands among them
         is_above = any(map(_is_above, row.relative))
-    if is_above or (any(map(_is_nan, row.relative)) and _is_otherwise_nonfinite(row)):
+    if is_above or (any(map(is_nan, row.relative)) and is_nonfinite_on_one_side(row)):
         row.say("Need double check api accuracy.")
         return "Warning"
     return ""
@@ -70,25 +77,9 @@ def differs(row: Row) -> bool:
     return not row.is_matched and side is not None and side.is_tensor and not row.record.endswith(RECOMPUTED)
 
 
-def _is_otherwise_nonfinite(row: Row) -> bool:
-    """Tell whether a statistic is nan or infinite and not the same on the other side."""
-    if row.candidate is None or row.baseline is None:
-        return False
-    pairs = zip(row.candidate.values(), row.baseline.values(), strict=True)
-    return any(
-        left != right and not (_is_nan(left) and _is_nan(right)) and not (math.isfinite(left) and math.isfinite(right))
-        for left, right in pairs
-        if is_number(left) and is_number(right)
-    )
-
-
 def _requires_grad(side: Side | None) -> bool | None:
     leaf = side.leaf if side is not None else None
     return leaf.requires_grad if leaf.__class__ is TensorLeaf else None
-
-
-def _is_nan(value: Any) -> bool:
-    return isinstance(value, float) and value != value  # only nan is not itself
 
 
 def _is_above(error: Any) -> bool:
