@@ -20,7 +20,7 @@ Indices = Annotated[list[int], "a list of numbers from 0 to 1000000, or text suc
 DataModes = list[DataMode]  # named here: the blocks have a field called `list`
 Names = Annotated[list[str], "a list of texts"]
 
-_LARGEST_INDEX = 1_000_000
+LARGEST_INDEX = 1_000_000
 _SPAN = re.compile(r"(\d{1,7})(?:\s*-\s*(\d{1,7}))?", re.ASCII)
 
 
@@ -247,7 +247,7 @@ def _indices(value: Any, field: str, source: str) -> list[int]:
         found = _SPAN.fullmatch(part.strip()) if isinstance(part, str) else None
         number = part if type(part) is int else -1
         span = (int(found[1]), int(found[2] or found[1])) if found else (number, number)
-        if not 0 <= span[0] <= span[1] <= _LARGEST_INDEX:
+        if not 0 <= span[0] <= span[1] <= LARGEST_INDEX:
             raise _bad_value(source, field, value, str(get_args(Indices)[1]))
         numbers.extend(range(span[0], span[1] + 1))
     return numbers

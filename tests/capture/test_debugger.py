@@ -70,7 +70,7 @@ def test_a_second_debugger_with_other_settings_is_refused(tmp_path):
     first = PrecisionDebugger(dump_path=tmp_path)
 
     assert PrecisionDebugger(dump_path=tmp_path) is first
-    with pytest.raises(ConfigError, match="one per process"):
+    with pytest.raises(ConfigError, match="one at a time"):
         PrecisionDebugger(dump_path=tmp_path / "other")
 
 

@@ -41,7 +41,9 @@ class PrecisionDebugger:
         if cls._instance is not None:
             if cls._instance._settings == settings:
                 return cls._instance
-            raise ConfigError("this process has a PrecisionDebugger with other settings; there is one per process.")
+            raise ConfigError(
+                "this process has a PrecisionDebugger with other settings; there is one at a time: close() ends it."
+            )
         instance = super().__new__(cls)
         instance._settings = settings
         config = capture_config(settings, source=source)
@@ -54,7 +56,7 @@ class PrecisionDebugger:
     def start(cls, model: Models | None = None, token_range: Any = None, rank_id: int | None = None) -> None:
         """Begin to record; `model` is needed for levels L0 and mix.
 
-        `token_range=[first, last]` records from that call of the model to the one after the last, counted from 0.
+        `token_range=[first, last]` records those calls of the model, counted from 0, and what is done between them.
         """
         cls._current("start").start(model, rank_id, token_range)
 
@@ -130,6 +132,14 @@ class Capture:
     def save(self, variable: Any, name: str) -> None:
         """Record one value by hand, with its gradient where it has one."""
         self._session.save(variable, name)
+
+    def module_dump(self, module: Any, name: str) -> None:
+        """Record the calls of `module` and nothing else, until `module_dump_end`."""
+        self._session.module_dump(module, name)
+
+    def module_dump_end(self) -> None:
+        """Record everything again."""
+        self._session.module_dump_end()
 
 
 @contextmanager

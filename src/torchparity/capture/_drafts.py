@@ -149,6 +149,7 @@ class Draft(msgspec.Struct, gc=False):
     in_backward: bool = False
     error: str | None = None
     seconds: float | None = None
+    moment: int = 0  # when it was complete: records are in that order
     arrived: tuple[dict[int, SeenTensor], dict[int, SeenTensor]] | None = None
 
     def encoded(self) -> EncodedRecord:

@@ -228,6 +228,7 @@ class ModuleWatcher:
         if leaf.grad is not None:
             draft.gradients = draft.gradients or {}
             draft.gradients[parameter_name] = self._recorder.observer_of(record).nest(leaf.grad)
+            self._recorder.has_more(draft)
             self._recorder.meter.flush()
 
     def _is_wanted(self, name: str, record: str) -> bool:

@@ -65,9 +65,10 @@ def check_scope(scope: Sequence[str]) -> None:
         first, last = parse_record(scope[0]), parse_record(scope[-1])
     except RecordNameError:
         return  # a user's own prefix may be anything
-    if first.direction == "backward":
-        forward = str(replace(first, direction="forward"))
-        raise ConfigError(f"scope begins with {scope[0]!r}, but is a range of forward calls; use {forward!r}.")
+    for name, known, does in ((scope[0], first, "begins"), (scope[-1], last, "ends")):
+        if known.direction == "backward":
+            forward = str(replace(known, direction="forward"))
+            raise ConfigError(f"scope {does} with {name!r}, but is a range of forward calls; use {forward!r}.")
     if replace(first, call=last.call) == last and (first.call or 0) > (last.call or 0):
         raise ConfigError(f"scope begins with {scope[0]!r}, which comes after its end {scope[-1]!r}; swap them.")
 

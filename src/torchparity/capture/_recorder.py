@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from types import FrameType
 from typing import Any
 
@@ -76,6 +78,7 @@ class Recorder:
         self._numbers: dict[str, int] = {}
         self._drafts: list[Draft] = []
         self._construct: dict[str, str | None] = {}
+        self._moments = itertools.count()
         self.lock = threading.RLock()
         self.generation = 0  # counts steps: what a graph of an earlier step still says comes too late
 
@@ -181,6 +184,8 @@ class Recorder:
         with self.lock:
             if call.generation != self.generation:
                 raise OutlivedError
+            if not self.selection.takes_forwards and call.draft.error is None:
+                return
             self.add(call.draft, call.parent)
             if self.stacks is not None and call.frame is not None:
                 self.stacks.note(call.draft.name, call.frame)
@@ -191,11 +196,16 @@ class Recorder:
                 raise NameTakenError(draft.name)
             self._drafts.append(draft)
             self._construct[draft.name] = parent
+            self.has_more(draft)
+
+    def has_more(self, draft: Draft) -> None:
+        """Note that something arrived for a draft, which is therefore not complete before now."""
+        draft.moment = next(self._moments)
 
     def take_step(self) -> FinishedStep:
         """Return what was recorded since the last time and begin anew."""
         with self.lock:
-            drafts, self._drafts = self._drafts, []
+            drafts, self._drafts = sorted(self._drafts, key=attrgetter("moment")), []
             construct, self._construct = self._construct, {}
             self._numbers.clear()
             self.generation += 1
@@ -257,6 +267,7 @@ class _Taker:
             recorder.add(draft, _backward_parent(self._parent))
         if draft.arrived is not None:
             draft.arrived[side][slot] = recorder.observer_of(backward.name).nest(gradient)
+            recorder.has_more(draft)
 
 
 def _backward_of(forward: str) -> str:

@@ -11,16 +11,21 @@ from torch.nn import functional
 
 from torchparity.capture._mode_stack import put_below
 from torchparity.capture._randomness import Restarting
+from torchparity.errors import ConfigError
+
+_SEEDS = 1 << 32  # NumPy has no more
 
 
 def seed_all(seed: int = 1234, mode: bool = False, rm_dropout: bool = False, is_enhanced: bool = False) -> None:
     """Fix every source of randomness; `mode` also asks torch for deterministic algorithms.
 
-    `rm_dropout` sets the probability of dropout to 0 for modules made afterwards and for
-    functional calls. With `is_enhanced` every call of this thread that draws random numbers
+    `rm_dropout` lets torch's dropout functions drop nothing from now on, whatever calls them; not the
+    dropout inside of attention. With `is_enhanced` every call of this thread that draws random numbers
     begins with the seed again, until `seed_all` is called without it. Hash seeds only take
     effect in processes started from this one.
     """
+    if type(seed) is not int or not 0 <= seed < _SEEDS:
+        raise ConfigError(f"seed_all was given {seed!r}; a seed is a whole number from 0 to {_SEEDS - 1}.")
     os.environ["PYTHONHASHSEED"] = str(seed)
     random.seed(seed)
     np.random.seed(seed)

@@ -31,6 +31,7 @@ class Selection:
         directions = set() if everything else modes & {"forward", "backward"}
         roles = set() if everything else modes & {"input", "output"}
         self._sides = frozenset(product(directions or ("forward", "backward"), roles or ("input", "output")))
+        self.takes_forwards = not directions or "forward" in directions
         self.takes_backwards = not directions or "backward" in directions
         self._is_inside = not self.scope
         self._has_ended = self._is_reversed = False
@@ -86,7 +87,9 @@ class Selection:
     def unmatched(self) -> list[str]:
         """Return the names that were asked for and never came up, each with the nearest that did."""
         missing = dict.fromkeys(name for name in self.asked if name not in self._matched)
-        return [f"{name}{f' ({hint.strip()})' if (hint := nearest(name, self._seen)) else ''}" for name in missing]
+        parts = {part for name in self._seen for part in name.split(".")}
+        hints = {name: nearest(name, self._seen if is_full(name) else parts).strip() for name in missing}
+        return [f"{name} ({hint})" if hint else name for name, hint in hints.items()]
 
     def remarks(self) -> list[str]:
         """Return what became of a scope whose last name came first."""

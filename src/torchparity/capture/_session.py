@@ -27,7 +27,7 @@ from torchparity.capture._stacks import StackBook
 from torchparity.capture._switch import Switch
 from torchparity.capture._tokens import TokenCounter, checked_range
 from torchparity.capture._watching import Watching
-from torchparity.config import CaptureConfig, StatisticsTask, TensorTask
+from torchparity.config import LARGEST_INDEX, CaptureConfig, StatisticsTask, TensorTask
 from torchparity.errors import ConfigError, RecordingEndedError
 from torchparity.storage import SharedTensor
 
@@ -56,9 +56,10 @@ class Session:
         self._loader = LoaderWatcher(begin_batch=self._begin_batch, end_batch=self._end_batch)
         self._model: Models | None = None
         self._output: Output | None = None
-        self._step = 0
+        self._step = self._first_step = 0
         self._was_started = self._is_started = False  # started by the user, whether or not this step is wanted
-        self._is_watching = self._has_data = self._has_warned = False
+        self._is_watching = self._has_data = self._has_begun = False  # the last: since the step began
+        self._said: set[str] = set()
         self._tokens: TokenCounter | None = None
         self._unreached: dict[str, None] = {}  # sentences about tokens that never came
         self._is_over = self._is_closed = False
@@ -69,7 +70,9 @@ class Session:
     def set_init_step(self, step: int) -> None:
         if self._was_started:
             raise ConfigError("set_init_step must come before the first start().")
-        self._step = step
+        if type(step) is not int or not 0 <= step <= LARGEST_INDEX:
+            raise ConfigError(f"set_init_step was given {step!r}; it must be a whole number from 0 to {LARGEST_INDEX}.")
+        self._step = self._first_step = step
 
     def start(self, model: Models | None = None, rank: int | None = None, token_range: Any = None) -> None:
         """Begin to record; may be called again after `stop`, within a step or in the next.
@@ -81,7 +84,7 @@ class Session:
             return
         self._check_model(model)
         tokens = None if token_range is None else checked_range(token_range, model)
-        self._was_started = self._is_started = True
+        self._was_started = self._is_started = self._has_begun = True
         if self._config.enable_dataloader:
             if tokens is not None:
                 raise ConfigError("enable_dataloader and token_range each say when to record; use one of them.")
@@ -95,15 +98,16 @@ class Session:
             return
         if not self._was_started:
             raise ConfigError("stop() without start(): nothing is being recorded; call start() first.")
-        if not self._is_started and not self._has_warned:
-            self._has_warned = True
-            _log.warning("torchparity: stop() was called again without start() in between; nothing was being recorded")
+        if not self._is_started:
+            self._warn("stop() was called again without start() in between; nothing was being recorded")
         self._is_started = False
         self._pause()
 
     def step(self) -> None:
         """End a step: write what it recorded, and count on."""
         if not self._config.enable_dataloader:
+            if self._was_started and not self._is_over and not self._has_begun:
+                self._warn("step() was called again without start() in between; of that step nothing is recorded")
             self._end_step()
 
     def close(self) -> None:
@@ -116,13 +120,21 @@ class Session:
         self._watching.end_step()
         self._loader.detach()
         self._is_over = self._is_closed = True
-        if self._output is not None and os.getpid() == self._process:  # a forked child has no part in it
-            self._output.close(self._left_out())
+        if os.getpid() != self._process:
+            return  # a forked child has no part in it
+        if self._output is not None:
+            self._output.close([*self._left_out(), *self._unwanted_steps()])
+        elif self._was_started and self._config.rank:
+            _log.info("torchparity: recorded nothing: this is rank %d, and rank=%s", _rank(), self._config.rank)
 
     def save(self, variable: Any, name: str, save_backward: bool = True) -> None:
-        """Record one value by hand, and its gradient."""
+        """Record one value by hand, and its gradient; at level debug nothing else begins the recording."""
+        if self._level == "debug" and not self._is_watching and not self._is_over:
+            self.start()
         if self._recorder.is_recording:
             self._points.save(variable, name, save_backward)
+        elif not self._is_started and not self._is_over:
+            self._warn("save() records nothing before start() and after stop(), but at level 'debug'")
 
     def module_dump(self, module: nn.Module, name: str) -> None:
         """Record the calls of one module and nothing else, until `module_dump_end`."""
@@ -145,6 +157,14 @@ class Session:
 
     def restore_custom_api(self, module: Any, api: str) -> None:
         self._watching.custom.restore(module, api)
+
+    def _unwanted_steps(self) -> list[str]:
+        """Return what became of steps that were asked for and did not come."""
+        asked = self._config.step
+        if not asked or any(self._first_step <= step < self._step for step in asked):
+            return []
+        came = f"steps {self._first_step} to {self._step - 1}" if self._step > self._first_step else "no step"
+        return [f"steps {', '.join(map(str, asked[:5]))} were asked for, and {came} came."]
 
     def _check_model(self, model: Models | None) -> None:
         if self._level in ("L0", "mix") and model is None:
@@ -196,7 +216,7 @@ class Session:
         self._watching.end_step()
         if self._has_data:
             self._boundary.run(f"step {self._step}", self._write_step)
-        self._is_started = self._has_data = False
+        self._is_started = self._has_data = self._has_begun = False
         self._step += 1
         self._recorder.selection.begin_step()
         self._points.begin_step()
@@ -239,6 +259,12 @@ class Session:
         output = Output(self._config, selection, level=self._level, rank=rank)
         _at_exit(self)
         return output
+
+    def _warn(self, sentence: str) -> None:
+        """Log a sentence, once."""
+        if sentence not in self._said:
+            self._said.add(sentence)
+            _log.warning("torchparity: %s", sentence)
 
     def _left_out(self) -> list[str]:
         watching = self._watching

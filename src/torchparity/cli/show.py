@@ -126,9 +126,11 @@ def _tensor_leaf(part: RunPart, record: Record, wanted: str) -> tuple[str, Tenso
 
     wanted = wanted.removeprefix(f"{record.name}.")
     leaves = {item.name: item.leaf for item in record.items()}
+    if wanted == "value" and wanted not in leaves:  # what a value saved by hand is shown as
+        wanted = ""
     leaf = leaves.get(wanted)
     if not isinstance(leaf, TensorLeaf):
-        tensors = [name for name, leaf in leaves.items() if isinstance(leaf, TensorLeaf)]
+        tensors = [name or "value" for name, leaf in leaves.items() if isinstance(leaf, TensorLeaf)]
         raise NotRecordedError("tensor", wanted, tensors, record.name)
     if leaf.data_name is None:
         raise ConfigError(
