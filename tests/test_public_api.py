@@ -28,6 +28,7 @@ PUBLIC = {
     "module_dump",
     "module_dump_end",
     "open_run",
+    "random_save",
     "seed_all",
     "to_torch",
 }

@@ -168,9 +168,9 @@ def test_the_closing_line_of_a_structure_says_what_it_is_and_how_to_see_it(tmp_p
     (line,) = capsys.readouterr().out.splitlines()
     assert line.startswith(f"torchparity: recorded the structure of 7 calls in 1 step at {path} (")
     command = line.partition("; next: ")[2]
-    assert command == f"python -m json.tool '{path}/step0/rank0/construct.json'"
-    shown = subprocess.run([sys.executable, *shlex.split(command)[1:]], capture_output=True, text=True, check=True)
-    assert '"Functional.relu.0.forward": "Module.1.ReLU.forward.0"' in shown.stdout
+    assert command == f"torchparity show '{path}' --list"
+    shown = subprocess.run([sys.executable, "-m", *shlex.split(command)], capture_output=True, text=True, check=True)
+    assert "Functional.relu.0.forward" in shown.stdout.splitlines()
 
 
 def test_a_recording_of_nothing_says_so(tmp_path, capsys):

@@ -19,10 +19,10 @@ def closing_line(
     left_out: Sequence[str] = (),
     never_seen: Sequence[str] = (),
     remarks: Sequence[str] = (),
-    structure: Path | None = None,
+    is_structure: bool = False,
 ) -> str:
-    """Return the whole of it as one line; `structure` is where calls and nothing else of them were written."""
-    what = counted(records, "record") if structure is None else f"the structure of {counted(records, 'call')}"
+    """Return the whole of it as one line; `is_structure`: calls and nothing else of them were written."""
+    what = f"the structure of {counted(records, 'call')}" if is_structure else counted(records, "record")
     made = f"recorded {what} in {counted(steps, 'step')} at {path} ({readable_bytes(size)})"
     parts = [made if steps else f"recorded nothing at {path}", *remarks]
     if left_out:
@@ -30,8 +30,8 @@ def closing_line(
     if never_seen:
         parts.append(f"never seen: {', '.join(never_seen)}")
     if steps:
-        see = "torchparity compare" if structure is None else "python -m json.tool"
-        parts.append(f"next: {see} {shlex.quote(str(structure or path))}{'' if structure else ' BASELINE'}")
+        quoted = shlex.quote(str(path))
+        parts.append(f"next: torchparity {f'show {quoted} --list' if is_structure else f'compare {quoted} BASELINE'}")
     return f"torchparity: {'; '.join(' '.join(part.split()) for part in parts)}"
 
 

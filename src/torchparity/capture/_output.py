@@ -110,13 +110,12 @@ class Output:
         left_out = [*missing, *self._refused, *unwritten(list(finished))]
         if self._failure is not None:
             left_out.insert(0, f"{counted(self._started - len(finished), 'step')} not finished: {self._failure}")
-        structures = [folder / "construct.json" for folder in finished if self._task == "structure"]
         line = closing_line(
             self._writer.path,
             records=self._in_structure if self._task == "structure" else sum(finished.values()),
             steps=len(finished),
             size=size_of(list(finished)),
-            structure=structures[0] if structures else None,
+            is_structure=self._task == "structure",
             left_out=list(dict.fromkeys(left_out)),
             never_seen=self._selection.unmatched(),
             remarks=[*self._selection.remarks(), *(self._differing.sentences() if self._differing else ())],

@@ -87,7 +87,9 @@ def _list(opened: RunReader, options: Namespace) -> int:
             prefix = f"step{part.step} rank{part.rank} " if len(parts) > 1 else ""
             print("".join(f"{prefix}{printable(name)}\n" for name in names), end="")
         if not any(found.values()):
-            print("no record has nan or inf" if options.nonfinite else "no such record", file=sys.stderr)
+            measured = any(part.info.task != "structure" for part in parts)
+            nothing = "no record has nan or inf" if measured else "a structure has no values that could be nan or inf"
+            print(nothing if options.nonfinite else "no such record", file=sys.stderr)
     return _report_problems([problem for part in parts for problem in part.problems])
 
 
