@@ -120,7 +120,8 @@ class RandomCalls(_Drawing):
 def random_save(output_path: str | Path = "./output") -> RandomCalls:
     """List every call of torch that draws random numbers from now on in `{output_path}/random_….csv`, with its stack.
 
-    Only calls of this thread, and none inside of compiled functions, which are compiled once more for it. Returns what lists them: `path` is the file, `stop()` ends it, and so does leaving a `with` block.
+    Only calls of this thread, and none inside of compiled functions, which are compiled once more for it.
+    Returns what lists them: `path` is the file, `stop()` ends it, and so does leaving a `with` block.
     """
     folder = Path(output_path)
     try:
