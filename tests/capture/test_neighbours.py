@@ -1067,3 +1067,44 @@ def test_an_operator_that_is_not_recorded_is_seen_to_write(tmp_path, operators, 
 
     records = open_run(tmp_path).part().records
     assert [records[f"Torch.exp.{n}.forward"].input_args[0].statistics.max for n in (0, 1)] == [1, 9]
+
+
+def test_at_level_l0_a_step_of_an_optimizer_that_calls_the_model_is_seen(tmp_path):
+    model = WritesBetween()
+    weight = nn.Parameter(torch.ones(3))
+    optimizer = torch.optim.LBFGS([weight], max_iter=1)
+
+    def closure():
+        optimizer.zero_grad()
+        loss = model(weight * 1.0).sum()
+        loss.backward()
+        return loss
+
+    with capture(tmp_path, model=model, level="L0", task="tensor"):
+        optimizer.step(closure)
+        assert torch._C._len_torch_function_stack() == 1
+        model(torch.ones(3))
+
+    assert torch._C._len_torch_function_stack() == 0
+    for call in (0, 1):
+        returned = values(tmp_path, f"Module.first.Identity.forward.{call}", "output")
+        received = values(tmp_path, f"Module.second.Identity.forward.{call}")
+        assert received == [3 * number for number in returned]
+
+
+@pytest.mark.parametrize("level", ["L0", "mix"])
+def test_an_optimizer_that_raises_leaves_nothing_behind(tmp_path, level):
+    class Broken(torch.optim.SGD):
+        def step(self, closure=None):
+            raise RuntimeError("no")
+
+    model = WritesBetween()
+    optimizer = Broken([nn.Parameter(torch.ones(1))], lr=0.1)
+    with capture(tmp_path, model=model, level=level):
+        with pytest.raises(RuntimeError, match="no"):
+            optimizer.step()
+        model(torch.ones(3))
+
+    assert torch._C._len_torch_function_stack() == 0
+    records = open_run(tmp_path).part().records
+    assert records["Module.second.Identity.forward.0"].input_args[0].statistics.max == 6

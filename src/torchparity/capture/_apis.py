@@ -78,12 +78,13 @@ class Api:
     writes_below: bool = False  # may change any argument without a new version
     writes: bool = True  # may change its arguments
     arrives_later: bool = False  # can return before the device has copied
-    is_idle: bool = field(init=False)  # nothing is done about a call; asked for every one of them
+    is_harmless: bool = field(init=False)  # writes nothing unseen; asked, like the next, for every call
+    is_idle: bool = field(init=False)  # nothing is done about a call
 
     def __post_init__(self) -> None:
-        object.__setattr__(
-            self, "is_idle", self.treatment == "pass" and not self.exposes_storage and not self.writes_unversioned
-        )
+        is_harmless = self.treatment != "engine" and not self.exposes_storage and not self.writes_unversioned
+        object.__setattr__(self, "is_harmless", is_harmless)
+        object.__setattr__(self, "is_idle", self.treatment == "pass" and is_harmless)
 
     @property
     def writes_unversioned(self) -> bool:

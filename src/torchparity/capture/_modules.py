@@ -11,13 +11,13 @@ from typing import Any
 import torch
 from torch import nn
 from torch.nn.parameter import is_lazy
-from torch.overrides import TorchFunctionMode
 
 from torchparity.capture._covered import Covered
 from torchparity.capture._drafts import Draft
 from torchparity.capture._hooks import Hook
 from torchparity.capture._mode_stack import is_on, put_below, take_off
 from torchparity.capture._recorder import Call, Recorder
+from torchparity.capture._watcher import ApiWatcher
 
 
 class _Open:
@@ -53,7 +53,7 @@ class ModuleWatcher:
     attached, the outermost module brings it along.
     """
 
-    def __init__(self, recorder: Recorder, covered: Covered, *, records: bool, mode: TorchFunctionMode) -> None:
+    def __init__(self, recorder: Recorder, covered: Covered, *, records: bool, mode: ApiWatcher) -> None:
         self._recorder, self._covered, self._records = recorder, covered, records
         self._mode, self._thread = mode, 0
         self.is_paused = self._was_paused = False
@@ -158,7 +158,8 @@ class ModuleWatcher:
         parent, outside = parents[-1] if parents else None, list(parents)
         # First of all: whatever fails below, the module is open, and `_leave` will come.
         opened = _Open(module)
-        if not self._open and threading.get_ident() != self._thread:
+        # Where APIs are recorded it is off inside of one, which must stay so.
+        if not self._open and (threading.get_ident() != self._thread or not self._mode.counts):
             opened.brought_mode = not is_on(self._mode)
             if opened.brought_mode:
                 put_below(self._mode)

@@ -40,7 +40,7 @@ class ApiWatcher(TorchFunctionMode):
             api = self._apis[func]
         except TypeError:  # it has no hash; a user's own
             return func(*args, **kwargs)
-        if api.is_idle or torch._C._get_tracing_state() is not None:
+        if api.is_idle or (api.is_harmless and not self.counts) or torch._C._get_tracing_state() is not None:
             return func(*args, **kwargs)
         if not self._recorder.is_recording:
             self._count(api)

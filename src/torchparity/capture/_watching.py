@@ -14,7 +14,7 @@ from torchparity.capture._covered import Covered
 from torchparity.capture._custom import CustomApis
 from torchparity.capture._distributed import CollectiveWatcher
 from torchparity.capture._graphs import GraphWatcher
-from torchparity.capture._mode_stack import put_below, take_off
+from torchparity.capture._mode_stack import is_on, put_below, take_off
 from torchparity.capture._modules import ModuleWatcher
 from torchparity.capture._recorder import Recorder
 from torchparity.capture._scripting import ScriptingGuard
@@ -103,10 +103,14 @@ class Watching:
 
     def _enter_optimizer(self, *_: Any) -> None:
         self._recorder.parents.append("optimizer")
+        if not self._has_apis:  # an optimizer's many calls need not pass through a mode that records none of them
+            take_off(self._apis)
 
     def _leave_optimizer(self, optimizer: Any, *_: Any) -> None:
         if self._recorder.parents:
             self._recorder.parents.pop()
+        if not self._has_apis and self._recorder.is_recording and not is_on(self._apis):
+            put_below(self._apis)
         if not type(optimizer).__module__.startswith("torch.optim."):
             # Fused kernels of others write parameters below torch's version counters.
             self._recorder.boundary.run("optimizer", self._recorder.meter.distrust_all)
