@@ -23,6 +23,7 @@ def names(folder: str) -> list[str]:
 
 def load(folder: str, name: str) -> Any:
     """Import one plugin; raise `UnknownPluginError` for a name with no file."""
-    if name not in (available := names(folder)):
-        raise UnknownPluginError(_KIND.get(folder, folder), name, available)
+    file = Path(__file__).parent / folder / f"{name}.py"
+    if not name.isidentifier() or name.startswith("_") or not file.is_file():
+        raise UnknownPluginError(_KIND.get(folder, folder), name, names(folder))
     return import_module(f"torchparity.{folder}.{name}").PLUGIN
