@@ -145,6 +145,8 @@ def test_collectives_have_values_before_and_after_and_their_group(tmp_path, port
         assert isinstance(first.input_kwargs["group"], GroupLeaf)
         assert first.input_kwargs["group"].ranks == (0, 1)
         assert "MAX" in str(second.input_kwargs["op"].value)
+        assert not any(name.startswith("Torch.distributed") for name in part.records)
+        assert sum("all_reduce" in name for name in part.records) == 2
         assert part.tensor(second.output[0]).array.tolist() == [3.0, 3.0]
         gathered = part.records["Distributed.all_gather.0.forward"].output[0]
         assert [part.tensor(leaf).array.tolist() for leaf in gathered] == [[0, 0], [1, 1]]

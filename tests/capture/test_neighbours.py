@@ -18,6 +18,7 @@ import pytest
 import torch
 from torch import nn
 from torch.utils._pytree import tree_map
+from torch.utils.checkpoint import checkpoint
 
 from tests.conftest import ROOT
 from torchparity import open_run
@@ -1108,3 +1109,75 @@ def test_an_optimizer_that_raises_leaves_nothing_behind(tmp_path, level):
     assert torch._C._len_torch_function_stack() == 0
     records = open_run(tmp_path).part().records
     assert records["Module.second.Identity.forward.0"].input_args[0].statistics.max == 6
+
+
+class Squaring(torch.autograd.Function):
+    """Whose backward calls torch."""
+
+    @staticmethod
+    def forward(context, x):
+        context.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(context, gradient):
+        (x,) = context.saved_tensors
+        return torch.mul(2 * x * gradient, 1.0)
+
+
+@pytest.mark.parametrize("use_reentrant", [True, False])
+def test_what_a_backward_inside_of_a_backward_calls_is_recorded(tmp_path, use_reentrant):
+    layer, x = nn.Linear(3, 3), torch.ones(2, 3, requires_grad=True)
+    with capture(tmp_path, level="L1"):
+        checkpoint(lambda t: Squaring.apply(layer(t)), x, use_reentrant=use_reentrant).sum().backward()
+
+    records = open_run(tmp_path).part().records
+    assert "Torch.mul.0.forward" in records and records["Torch.mul.0.forward"].in_backward
+
+
+def test_two_recordings_in_two_threads_leave_torch_as_it_was(tmp_path):
+    original = torch.autograd._engine_run_backward
+    barrier = threading.Barrier(2, timeout=10)
+
+    class Slow(torch.autograd.Function):
+        @staticmethod
+        def forward(context, x):
+            return x * 1
+
+        @staticmethod
+        def backward(context, gradient):
+            barrier.wait()  # both are in the middle of backward
+            return gradient
+
+    def work(number):
+        with capture(tmp_path / str(number), level="L1"):
+            x = torch.ones(2, requires_grad=True)
+            Slow.apply(x).sum().backward()
+        return x.grad.tolist()
+
+    with ThreadPoolExecutor(2) as pool:
+        gradients = list(pool.map(work, range(2)))
+
+    assert gradients == [[1, 1]] * 2
+    assert torch.autograd._engine_run_backward is original
+
+
+def test_at_level_l0_what_an_optimizers_closure_writes_is_seen(tmp_path):
+    first, second = nn.Linear(3, 3), nn.Linear(3, 3)
+    optimizer = torch.optim.SGD([*first.parameters(), *second.parameters()], lr=0.1)
+
+    def closure():
+        hidden = first(torch.ones(2, 3))
+        hidden.data.add_(100)
+        loss = second(hidden).sum()
+        loss.backward()
+        return loss
+
+    with capture(tmp_path, model=[first, second], level="L0"), ThreadPoolExecutor(1) as pool:
+        optimizer.step(closure)
+        pool.submit(optimizer.step).result()
+        depth = pool.submit(torch._C._len_torch_function_stack).result()
+
+    records = open_run(tmp_path).part().records
+    assert records["Module.1.Linear.forward.0"].input_args[0].statistics.max > 90
+    assert depth == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import threading
+import types
 
 import pytest
 import torch
@@ -171,3 +172,81 @@ def test_a_model_whose_calls_cannot_be_counted_is_refused(tmp_path, make):
         pass
 
     assert torch._C._len_torch_function_stack() == 0
+
+
+class WithHelper(nn.Module):
+    def __init__(self, library):
+        super().__init__()
+        self.library, self.fc = library, nn.Linear(3, 3)
+
+    def forward(self, x):
+        return torch.add(self.fc(self.library.shift(x)), 2).sum()
+
+
+def shifting():
+    library = types.SimpleNamespace(shift=lambda x: torch.add(x, 1), __name__="lib")
+    return library, WithHelper(library)
+
+
+def train(model):
+    for token in range(3):
+        model.zero_grad()
+        model(torch.full((1, 3), float(token))).backward()
+
+
+@pytest.mark.parametrize("level", ["L0", "L1", "mix"])
+def test_names_are_those_of_the_whole_training_with_functions_of_ones_own(tmp_path, level):
+    library, model = shifting()
+    parts = {}
+    for name, wanted in (("whole", None), ("part", [1, 1])):
+        debugger = PrecisionDebugger(dump_path=str(tmp_path / name), level=level)
+        debugger.register_custom_api(library, "shift", "lib")
+        debugger.start(model, token_range=wanted)
+        train(model)
+        debugger.stop()
+        debugger.step()
+        PrecisionDebugger.close()
+        parts[name] = open_run(tmp_path / name).part()
+
+    assert parts["part"].records.keys() < parts["whole"].records.keys()
+    for name, record in parts["part"].records.items():
+        assert record.items() == parts["whole"].records[name].items(), name
+
+
+@pytest.mark.parametrize("level", ["L0", "L1", "mix"])
+def test_names_are_those_of_the_whole_while_one_module_is_recorded_alone(tmp_path, level):
+    library, model = shifting()
+    parts = {}
+    for name in ("whole", "part"):
+        debugger = PrecisionDebugger(dump_path=str(tmp_path / name), level="mix" if name == "whole" else level)
+        debugger.register_custom_api(library, "shift", "lib")
+        model.zero_grad()
+        debugger.start(model)
+        if name == "part":
+            debugger.module_dump(model.fc, "fc")
+        model(torch.ones(1, 3)).backward()
+        if name == "part":
+            debugger.module_dump_end()
+        model.zero_grad()
+        model(torch.ones(1, 3)).backward()
+        debugger.stop()
+        debugger.step()
+        PrecisionDebugger.close()
+        parts[name] = open_run(tmp_path / name).part()
+
+    assert parts["part"].problems == []
+    assert {"Module.fc.Linear.forward.0", "Module.fc.Linear.parameters_grad.0"} <= parts["part"].records.keys()
+    assert parts["part"].records.keys() < parts["whole"].records.keys()
+    for name, record in parts["part"].records.items():
+        assert record.items() == parts["whole"].records[name].items(), name
+
+
+def test_a_range_that_was_reached_in_every_step_is_not_said_to_lack(tmp_path, capsys):
+    model = nn.Linear(3, 3)
+    with capture(tmp_path, model=model, token_range=[0, 1]) as recording:
+        for _ in range(2):
+            for _ in range(3):
+                model(torch.ones(2, 3))
+            recording.step()
+
+    assert "incomplete" not in capsys.readouterr().out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import count
 
 import pytest
@@ -72,3 +73,26 @@ def test_values_that_are_not_finite_on_one_side_are_seen_without_values(runs):
     done = compare(runs("some values", float("nan")), runs("some values"))
 
     assert done.first_divergence.record == "Tensor.mul.1.forward"
+
+
+def test_a_sign_that_only_the_mean_shows_is_seen(tmp_path):
+    def saved(name, factor):
+        x = torch.tensor([1.0, -1.0, 0.5, 0.25])
+        with capture(tmp_path / name, level="debug") as recording:
+            recording.save(x * factor, "x")
+        return tmp_path / name
+
+    done = compare(saved("flipped", -1.0), saved("plain", 1.0))
+
+    assert not done.headline().startswith("The runs agree")
+
+
+def test_a_run_that_lost_what_the_other_has_does_not_agree_without_a_word(tmp_path):
+    plain, other = record(tmp_path / "plain", "statistics"), record(tmp_path / "other", "statistics")
+    file = other / "step0" / "rank0" / "dump.json"
+    file.write_text(re.sub(r'"Max":[^"]*"Min":[^"]*"Mean":[^"]*"Norm":[^"]*', "", file.read_text(), count=3))
+
+    done = compare(other, plain)
+
+    assert "3 rows of which one run has nothing that can be read could not be compared" in done.headline()
+    assert done.has_differences

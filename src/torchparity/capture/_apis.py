@@ -118,7 +118,7 @@ class ApiTable(dict[Callable[..., Any], Api]):
             return Api("", "pass", exposes_storage=exposes)
         recorded = _record_name(full.removesuffix(".__get__"))
         is_left_out = self._core_only and not any(word in name for word in _CORE_WORDS)
-        writes_below = _writes_by_schema(function, full, name)
+        writes_below = full.startswith("torch.distributed.") or _writes_by_schema(function, full, name)
         return Api(
             recorded,
             "pass" if is_left_out else "record",
@@ -189,6 +189,8 @@ def _record_name(full: str) -> str:
             return prefix + (rest.partition(".")[0] if prefix == "Aten." else rest)
     if full.startswith(("npu.", "torch_npu.")):
         return "NPU." + full.rpartition(".")[2]
+    if full.startswith("torch.distributed."):
+        return "Distributed." + full.rpartition(".")[2]
     if full.startswith("torch."):
         rest = full.removeprefix("torch.").removeprefix("_VF.")
         return f"VF.{rest}" if rest in _RNN else f"Torch.{rest}"

@@ -105,13 +105,16 @@ class CustomApis:
             # A compiler or tracer that looks at us would put our own work into the user's graph.
             if torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None:
                 return original(*args, **kwargs)
-            if self._recorder.is_waiting and not self._recorder.is_recording and not self._covered.is_silent:
-                self._recorder.boundary.run(api.name, self._recorder.count, api.name)
-            place = None if self._covered.is_silent or not self._recorder.is_recording else take_off(self._mode)
+            recorder = self._recorder
+            is_seen = recorder.is_recording or recorder.is_waiting
+            place = take_off(self._mode) if is_seen and not self._covered.is_silent else None
             if place is None:  # inside another API
                 return original(*args, **kwargs)
             self._covered.is_inside = True
             try:
+                if not recorder.is_recording or not self._mode.records:
+                    recorder.boundary.run(api.name, recorder.count, api.name)
+                    return original(*args, **kwargs)
                 return self._recorded(api, original, args, kwargs)
             finally:
                 self._covered.is_inside = False

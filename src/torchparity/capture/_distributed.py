@@ -22,7 +22,9 @@ from torch import distributed
 from torchparity.capture._apis import Api
 from torchparity.capture._covered import Covered
 from torchparity.capture._memory import tensors_in
+from torchparity.capture._mode_stack import put_back, take_off
 from torchparity.capture._recorder import Call, Recorder
+from torchparity.capture._watcher import ApiWatcher
 
 _TENSOR_ARGUMENTS = frozenset(
     {
@@ -52,8 +54,8 @@ class CollectiveWatcher:
     With `records` off none is, but what they write is looked at again: torch counts no new version for it.
     """
 
-    def __init__(self, recorder: Recorder, covered: Covered, *, records: bool) -> None:
-        self._recorder, self._covered, self.records = recorder, covered, records
+    def __init__(self, recorder: Recorder, covered: Covered, mode: ApiWatcher, *, records: bool) -> None:
+        self._recorder, self._covered, self._mode, self.records = recorder, covered, mode, records
         self._replaced: dict[str, Any] = {}
         self._under_way: list[_UnderWay] = []
 
@@ -92,7 +94,7 @@ class CollectiveWatcher:
                 look_again = self._distrust if _handles(work) else self._renew
                 self._recorder.boundary.run(api.name, look_again, args, kwargs)
                 return work
-            self._covered.is_inside = True
+            self._covered.is_inside, place = True, take_off(self._mode)  # some of them pass through modes, too
             recorder, frame = self._recorder, sys._getframe(1)
             try:
                 recorder.boundary.run(api.name, self._settle)
@@ -105,6 +107,8 @@ class CollectiveWatcher:
                 return work
             finally:
                 self._covered.is_inside = False
+                if place is not None:
+                    put_back(self._mode, place)
 
         return collective
 

@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
+from torchparity.capture._recorder import in_graph_task
+
 _autograd: Any = torch.autograd
 
 
@@ -19,23 +21,43 @@ class _Wanted(threading.local):
     mode: TorchFunctionMode | None = None
 
 
+class _Way:
+    """A way into backward that takes the mode of its engine along."""
+
+    def __init__(self, engine: Engine, original: Callable[..., Any]) -> None:
+        self._engine, self.original = engine, original
+        self.is_done = False
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        mode = self._engine.mode_here()
+        if mode is None or self.is_done:
+            return self.original(*args, **kwargs)
+        with mode:
+            return self.original(*args, **kwargs)
+
+
 class Engine:
     """Replaces the way in while any thread needs it, and puts torch's own back when none does."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._users = 0
-        self._original: Any = None
+        self._way: _Way | None = None
         self._wanted = _Wanted()
+        self._mode: TorchFunctionMode | None = None
+
+    def mode_here(self) -> TorchFunctionMode | None:
+        """Return what this thread takes along; one that runs part of some backward, what that does."""
+        return self._wanted.mode or (self._mode if in_graph_task() else None)
 
     @contextmanager
     def patched(self, mode: TorchFunctionMode) -> Iterator[None]:
         """Let what this thread runs backward be seen by `mode`."""
         before, self._wanted.mode = self._wanted.mode, mode
         with self._lock:
-            if self._users == 0:
-                self._original = _autograd._engine_run_backward
-                _autograd._engine_run_backward = self._watched(self._original)
+            if self._way is None:
+                self._mode = mode
+                self._way = _autograd._engine_run_backward = _Way(self, _autograd._engine_run_backward)
             self._users += 1
         try:
             yield
@@ -44,14 +66,12 @@ class Engine:
             with self._lock:
                 self._users -= 1
                 if self._users == 0:
-                    _autograd._engine_run_backward = self._original
+                    self._restore()
 
-    def _watched(self, run: Callable[..., Any]) -> Callable[..., Any]:
-        def watched(*args: Any, **kwargs: Any) -> Any:
-            mode, self._wanted.mode = self._wanted.mode, None
-            if mode is None:
-                return run(*args, **kwargs)
-            with mode:
-                return run(*args, **kwargs)
-
-        return watched
+    def _restore(self) -> None:
+        """Put torch's own back, unless another recording has replaced ours meanwhile: then that will do it."""
+        if self._way is not None:
+            self._way.is_done = True
+        while isinstance(_autograd._engine_run_backward, _Way) and _autograd._engine_run_backward.is_done:
+            _autograd._engine_run_backward = _autograd._engine_run_backward.original
+        self._way = self._mode = None

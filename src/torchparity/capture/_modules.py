@@ -57,6 +57,7 @@ class ModuleWatcher:
         self._recorder, self._covered, self._records = recorder, covered, records
         self._mode, self._thread = mode, 0
         self.is_paused = self._was_paused = False
+        self._counted_elsewhere = ""
         self._called: set[str] = set()  # in this step, and recorded
         self._names: dict[int, tuple[weakref.ref[nn.Module], str]] = {}
         self._handles: list[Any] = []
@@ -74,11 +75,15 @@ class ModuleWatcher:
                 self._names[id(module)] = weakref.ref(module), name
                 self._hook(module, name)
 
-    def attach_one(self, module: nn.Module, name: str) -> None:
-        """Hook one module alone, under a name of its own."""
+    def attach_one(self, module: nn.Module, name: str, *, has_gradients: bool) -> None:
+        """Hook one module alone, under a name of its own; its parameters too where `has_gradients`."""
         if self.name_of(module) != name or not self._handles:
             self._names[id(module)] = weakref.ref(module), name
-            self._hook(module, name)
+            self._hook(module, name, has_gradients=has_gradients)
+
+    def records_as(self, module: nn.Module, name: str) -> bool:
+        """Tell whether a module is recorded under this name here."""
+        return self._records and self.name_of(module) == name
 
     def name_of(self, module: nn.Module) -> str | None:
         known = self._names.get(id(module))
@@ -104,10 +109,13 @@ class ModuleWatcher:
         self._drafts.clear()
         self._called.clear()
         self._was_paused = self.is_paused
+        if not self.is_paused:
+            self._counted_elsewhere = ""
 
-    def pause(self) -> None:
-        """Enter no module until `is_paused` is off again."""
+    def pause(self, *, besides: str) -> None:
+        """Enter no module until `is_paused` is off again; calls under one name are counted by somebody else."""
         self.is_paused = self._was_paused = True
+        self._counted_elsewhere = besides
 
     @property
     def _open(self) -> list[_Open]:
@@ -116,7 +124,7 @@ class ModuleWatcher:
             found = self._local.open = []
         return found
 
-    def _hook(self, module: nn.Module, name: str) -> None:
+    def _hook(self, module: nn.Module, name: str, *, has_gradients: bool = True) -> None:
         boundary = self._recorder.boundary
 
         def entered(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -130,7 +138,7 @@ class ModuleWatcher:
 
         self._handles.append(module.register_forward_pre_hook(Hook(entered), with_kwargs=True, prepend=True))
         self._handles.append(module.register_forward_hook(Hook(left), with_kwargs=True, always_call=True))
-        if self._records:
+        if self._records and has_gradients:
             self._hook_parameters(module, name)
 
     def _hook_parameters(self, module: nn.Module, name: str) -> None:
@@ -150,6 +158,8 @@ class ModuleWatcher:
         is_wanted = recorder.is_recording and not self.is_paused
         if self._covered.is_compiled or not (is_wanted or self.is_paused or recorder.is_waiting):
             return None
+        if self.is_paused and name == self._counted_elsewhere:
+            return None
         number, mark = recorder.count(name)
         if not is_wanted:
             return None
@@ -158,8 +168,7 @@ class ModuleWatcher:
         parent, outside = parents[-1] if parents else None, list(parents)
         # First of all: whatever fails below, the module is open, and `_leave` will come.
         opened = _Open(module)
-        # Where APIs are recorded it is off inside of one, which must stay so.
-        if not self._open and (threading.get_ident() != self._thread or not self._mode.counts):
+        if not self._open and threading.get_ident() != self._thread:
             opened.brought_mode = not is_on(self._mode)
             if opened.brought_mode:
                 put_below(self._mode)
@@ -214,11 +223,11 @@ class ModuleWatcher:
     def _take_gradient(self, name: str, parameter_name: str, leaf: torch.Tensor) -> None:
         if not self._recorder.selection.takes_backwards:
             return
-        if self._recorder.is_waiting and not self._recorder.is_recording:
-            return  # it is that of some other token
         events = self._events.setdefault(name, {})
         event = events.get(parameter_name, 0)
         events[parameter_name] = event + 1
+        if self._recorder.is_waiting and not self._recorder.is_recording:
+            return  # it is that of some other token
         record = f"{name}.parameters_grad.{event}"
         if not self._is_wanted(name, record):
             return
@@ -235,4 +244,5 @@ class ModuleWatcher:
     def _is_wanted(self, name: str, record: str) -> bool:
         """Decide about a gradient: it belongs to the module's calls. Some modules' weights are used without a call."""
         selection = self._recorder.selection
-        return name in self._called or selection.names(record) or (selection.is_open and not self._was_paused)
+        is_called = name in self._called or name == self._counted_elsewhere
+        return is_called or selection.names(record) or (selection.is_open and not self._was_paused)

@@ -61,7 +61,8 @@ class Session:
         self._is_watching = self._has_data = self._has_begun = False  # the last: since the step began
         self._said: set[str] = set()
         self._tokens: TokenCounter | None = None
-        self._unreached: dict[str, None] = {}  # sentences about tokens that never came
+        self._has_tokens = False  # some that were wanted came
+        self._unreached: dict[str, None] = {}  # sentences about those that did not
         self._is_over = self._is_closed = False
         self._process = os.getpid()
         if config.enable_dataloader:
@@ -196,7 +197,7 @@ class Session:
 
     def _begin_tokens(self) -> None:
         self._boundary.run("token_range", self._recorder.meter.distrust_all)  # nobody saw what was done since start
-        self._recorder.is_recording = True
+        self._recorder.is_recording = self._has_tokens = True
 
     def _end_tokens(self) -> None:
         self._has_data, self._recorder.is_recording = True, False  # watching ends where it began, in `stop` or `step`
@@ -208,7 +209,8 @@ class Session:
             self._watching.off()
         if self._tokens is not None:
             self._tokens.detach()
-            self._unreached.update(dict.fromkeys(self._tokens.sentences()))
+            if self._tokens.has_come or not self._has_tokens:
+                self._unreached.update(dict.fromkeys(self._tokens.sentences()))
             self._tokens = None
 
     def _end_step(self) -> None:

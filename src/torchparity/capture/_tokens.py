@@ -50,6 +50,11 @@ class TokenCounter:
             self._handle.remove()
             self._handle = None
 
+    @property
+    def has_come(self) -> bool:
+        """Whether the model was called at all."""
+        return self._next > 0
+
     def sentences(self) -> list[str]:
         """Return what is lacking of the range."""
         if self._next > self._last:

@@ -14,7 +14,7 @@ from torchparity.capture._covered import Covered
 from torchparity.capture._custom import CustomApis
 from torchparity.capture._distributed import CollectiveWatcher
 from torchparity.capture._graphs import GraphWatcher
-from torchparity.capture._mode_stack import is_on, put_below, take_off
+from torchparity.capture._mode_stack import put_below, take_off
 from torchparity.capture._modules import ModuleWatcher
 from torchparity.capture._recorder import Recorder
 from torchparity.capture._scripting import ScriptingGuard
@@ -31,7 +31,7 @@ class Watching:
         self._apis = ApiWatcher(recorder, apis, records=self._has_apis)
         self._modules = ModuleWatcher(recorder, covered, records=level in ("L0", "mix"), mode=self._apis)
         self._single = ModuleWatcher(recorder, covered, records=True, mode=self._apis)
-        self._collectives = CollectiveWatcher(recorder, covered, records=self._has_apis)
+        self._collectives = CollectiveWatcher(recorder, covered, self._apis, records=self._has_apis)
         self.custom = CustomApis(recorder, self._apis, covered)
         self.compiled = CompiledRegions(recorder, self._apis, covered, self._modules.name_of)
         self.graphs = GraphWatcher(recorder)
@@ -67,6 +67,7 @@ class Watching:
         self._recorder.parents.clear()
         take_off(self._apis)
         self._collectives.detach()
+        self.custom.detach()
         self._pass_over_apis()
         self._modules.is_paused = False
         self._single.detach_calls()
@@ -79,10 +80,11 @@ class Watching:
 
     def only(self, module: nn.Module, name: str) -> None:
         """See the calls of one module and nothing else, not even what is inside it."""
+        counted = f"Module.{name}.{type(module).__name__}"
         self._pass_over_apis()
-        self._modules.pause()
+        self._modules.pause(besides=counted)
         self._scripting.attach()
-        self._single.attach_one(module, f"Module.{name}.{type(module).__name__}")
+        self._single.attach_one(module, counted, has_gradients=not self._modules.records_as(module, counted))
 
     def everything_again(self) -> None:
         """End `only`; without one before nothing happens."""
@@ -99,18 +101,13 @@ class Watching:
 
     def _pass_over_apis(self) -> None:
         self._apis.records = self._collectives.records = False
-        self.custom.detach()
 
     def _enter_optimizer(self, *_: Any) -> None:
         self._recorder.parents.append("optimizer")
-        if not self._has_apis:  # an optimizer's many calls need not pass through a mode that records none of them
-            take_off(self._apis)
 
     def _leave_optimizer(self, optimizer: Any, *_: Any) -> None:
         if self._recorder.parents:
             self._recorder.parents.pop()
-        if not self._has_apis and self._recorder.is_recording and not is_on(self._apis):
-            put_below(self._apis)
         if not type(optimizer).__module__.startswith("torch.optim."):
             # Fused kernels of others write parameters below torch's version counters.
             self._recorder.boundary.run("optimizer", self._recorder.meter.distrust_all)

@@ -43,7 +43,7 @@ def agreement(*, has_compared: bool, paired: int, alone: int, parts: int, lost: 
     """Return the one sentence for runs that part nowhere: whether they agree, and what nobody could compare."""
     if not paired:
         return "The runs cannot be compared: they have no record in common."
-    unread = f"{counted(lost, 'row')} whose values cannot be read"
+    unread = f"{counted(lost, 'row')} of which one run has nothing that can be read"
     if not has_compared:
         why = f"there are {unread}" if lost else "their common records hold nothing to compare"
         return f"The runs cannot be compared: {why}."

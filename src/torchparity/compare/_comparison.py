@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ from torchparity.compare._parts import Options, PartComparison
 from torchparity.compare._rows import Row
 from torchparity.compare._verdicts import differs
 from torchparity.errors import ConfigError, RunNotFoundError, RunWriteError
-from torchparity.records import Table, TensorLeaf
+from torchparity.records import Leaf, Table, TensorLeaf
 from torchparity.storage import RunPart, RunReader, open_run
 
 if TYPE_CHECKING:
@@ -68,7 +68,12 @@ class Comparison:
     def has_differences(self) -> bool:
         """Whether any row has a verdict against it, or a tensor that could not be compared, or nothing could be."""
         is_any_off = any(differs(row) for part in self.parts for row in part.rows)
-        return self.parts_alone > 0 or is_any_off or not self.has_compared
+        return self.parts_alone > 0 or is_any_off or self._bare > 0 or not self.has_compared
+
+    @cached_property
+    def _bare(self) -> int:
+        """How many tensors have nothing to compare in one run and something in the other."""
+        return sum(_is_bare(row) for part in self.parts for row in part.rows)
 
     @property
     def has_compared(self) -> bool:
@@ -95,7 +100,7 @@ class Comparison:
             paired=sum(pair.how != "unmatched" for pair in pairs),
             alone=sum(pair.how == "unmatched" and not pair.is_recompute for pair in pairs),
             parts=self.parts_alone,
-            lost=sum(row.is_lost for part in self.parts for row in part.rows),
+            lost=sum(row.is_lost for part in self.parts for row in part.rows) + self._bare,
         )
 
     def counts(self) -> Counter[str]:
@@ -251,3 +256,15 @@ def _write(path: Path, content: str) -> Path:
 def _has_tensors(row: Row) -> bool:
     sides = row.candidate, row.baseline
     return all(side is not None and isinstance(side.leaf, TensorLeaf) and side.leaf.numel for side in sides)
+
+
+def _is_bare(row: Row) -> bool:
+    if not _has_tensors(row) or row.candidate is None or row.baseline is None:
+        return False
+    return _holds_something(row.candidate.leaf) != _holds_something(row.baseline.leaf)
+
+
+def _holds_something(leaf: Leaf) -> bool:
+    return isinstance(leaf, TensorLeaf) and (
+        leaf.statistics is not None or leaf.checksum is not None or leaf.data_name is not None
+    )

@@ -13,7 +13,7 @@ from typing import Any
 
 from torchparity.compare._columns import Mode
 from torchparity.compare._metrics import ABSENT, UNMATCHED, is_nonfinite_on_one_side, is_number
-from torchparity.compare._rows import NOTHING, Row
+from torchparity.compare._rows import NOTHING, Row, Side
 from torchparity.records import Leaf, TensorLeaf, ValueLeaf
 
 _TOLERANCE = {"torch.float64": 1e-10, "torch.float32": 1e-5, "torch.float16": 5e-3, "torch.bfloat16": 4e-2}
@@ -56,25 +56,34 @@ def _of_argument(left: Any, right: Any) -> float:
 
 
 def _of_statistics(row: Row) -> float | None:
-    """Return how far max and min are off, relative to the larger of them, and the norm, relative to itself.
+    """Return how far max and min are off, relative to the larger of them, the norm, relative to itself, and the mean.
 
+    A mean is off by no more than the whole, relative to the norm over the root of the count.
     A smallest value near zero is what rounding left of it: relative to itself it may be off by anything.
     """
     if row.candidate is None or row.baseline is None:
         return None
     mine, other = row.candidate.values(), row.baseline.values()
     if set(map(type, mine + other)) == _ONLY_FLOATS:  # nearly every row
-        largest, smallest, _, norm = other
+        largest, smallest, mean, norm = other
         scale, above, below = max(abs(largest), abs(smallest)), abs(mine[0] - largest), abs(mine[1] - smallest)
-        if 0 < scale < math.inf and 0 < norm < math.inf and above + below + mine[3] < math.inf:
-            return float(max(above / scale, below / scale, abs(mine[3] - norm) / norm))
+        if 0 < scale < math.inf and 0 < norm < math.inf and above + below + mine[3] + abs(mine[2] - mean) < math.inf:
+            shifted = abs(mine[2] - mean) * _root_of_count(row.baseline) if mine[2] != mean else 0.0
+            return float(max(above / scale, below / scale, abs(mine[3] - norm) / norm, shifted / norm))
     if is_nonfinite_on_one_side(row):
         return math.inf
     scale = max((abs(value) for value in other[:_MEAN] if _is_scale(value)), default=0.0)
     known = [_of_statistic(mine[place], other[place], scale) for place in (_MAX, _MIN)]
+    if _is_scale(other[_NORM]) and is_number(mine[_MEAN]) and is_number(other[_MEAN]):
+        unit = abs(other[_NORM]) / _root_of_count(row.baseline)
+        known.append(_of_statistic(mine[_MEAN], other[_MEAN], unit))
     if scale:
         known.append(_of_statistic(mine[_NORM], other[_NORM], abs(other[_NORM]) if _is_scale(other[_NORM]) else scale))
     return max((error for error in known if error is not None), default=None)
+
+
+def _root_of_count(side: Side) -> float:
+    return math.sqrt(side.leaf.numel) if isinstance(side.leaf, TensorLeaf) and side.leaf.numel else 1.0
 
 
 def _of_statistic(left: Any, right: Any, scale: float) -> float | None:
