@@ -63,6 +63,7 @@ def test_every_call_that_draws_is_listed_with_its_stack_and_no_other(tmp_path):
         "Torch.randperm.0",
         "Torch.multinomial.0",
     ]
+    assert all("uniform_" in row["api_name"] for row in rows[4:6])
     assert all("test_randomness.py" in row["stack"] and "torchparity/capture" not in row["stack"] for row in rows)
     assert calls.path.name.startswith("random_proc") and calls.path.suffix == ".csv"
 

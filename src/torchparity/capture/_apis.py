@@ -7,7 +7,8 @@ tensor's form, and views, which change no value.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import torch
@@ -78,13 +79,16 @@ class Api:
     writes_below: bool = False  # may change any argument without a new version
     writes: bool = True  # may change its arguments
     arrives_later: bool = False  # can return before the device has copied
-    is_harmless: bool = field(init=False)  # writes nothing unseen; asked, like the next, for every call
-    is_idle: bool = field(init=False)  # nothing is done about a call
 
-    def __post_init__(self) -> None:
-        is_harmless = self.treatment != "engine" and not self.exposes_storage and not self.writes_unversioned
-        object.__setattr__(self, "is_harmless", is_harmless)
-        object.__setattr__(self, "is_idle", self.treatment == "pass" and is_harmless)
+    @cached_property
+    def is_harmless(self) -> bool:
+        """Whether a call writes nothing unseen; asked, like the next, for every one."""
+        return self.treatment != "engine" and not self.exposes_storage and not self.writes_unversioned
+
+    @cached_property
+    def is_idle(self) -> bool:
+        """Whether nothing is done about a call."""
+        return self.treatment == "pass" and self.is_harmless
 
     @property
     def writes_unversioned(self) -> bool:

@@ -143,8 +143,7 @@ class CollectiveWatcher:
 
     def _renew(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Forget what was known of these tensors: they were written below torch's version counters."""
-        for tensor in tensors_in([*args, *kwargs.values()]):
-            self._recorder.meter.renew(tensor)
+        self._recorder.meter.renew(*tensors_in([*args, *kwargs.values()]))
 
 
 def _handles(work: Any) -> list[Any]:

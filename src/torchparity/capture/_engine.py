@@ -15,10 +15,10 @@ from torchparity.capture._recorder import in_graph_task
 _autograd: Any = torch.autograd
 
 
-class _Wanted(threading.local):
-    """What this thread takes along; others may run backward at the same time."""
+class _Here(threading.local):
+    """Whether this thread takes the mode along; others may run backward at the same time."""
 
-    mode: TorchFunctionMode | None = None
+    is_wanted = False
 
 
 class _Way:
@@ -29,40 +29,39 @@ class _Way:
         self.is_done = False
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        mode = self._engine.mode_here()
-        if mode is None or self.is_done:
+        if self.is_done or not self._engine.is_wanted_here:
             return self.original(*args, **kwargs)
-        with mode:
+        with self._engine.mode:
             return self.original(*args, **kwargs)
 
 
 class Engine:
     """Replaces the way in while any thread needs it, and puts torch's own back when none does."""
 
-    def __init__(self) -> None:
+    def __init__(self, mode: TorchFunctionMode) -> None:
+        self.mode = mode
         self._lock = threading.Lock()
         self._users = 0
         self._way: _Way | None = None
-        self._wanted = _Wanted()
-        self._mode: TorchFunctionMode | None = None
+        self._here = _Here()
 
-    def mode_here(self) -> TorchFunctionMode | None:
-        """Return what this thread takes along; one that runs part of some backward, what that does."""
-        return self._wanted.mode or (self._mode if in_graph_task() else None)
+    @property
+    def is_wanted_here(self) -> bool:
+        """Whether this thread asked for it, or runs part of some backward."""
+        return self._here.is_wanted or in_graph_task()
 
     @contextmanager
-    def patched(self, mode: TorchFunctionMode) -> Iterator[None]:
-        """Let what this thread runs backward be seen by `mode`."""
-        before, self._wanted.mode = self._wanted.mode, mode
+    def patched(self) -> Iterator[None]:
+        """Let what this thread runs backward be seen by the mode."""
+        before, self._here.is_wanted = self._here.is_wanted, True
         with self._lock:
             if self._way is None:
-                self._mode = mode
                 self._way = _autograd._engine_run_backward = _Way(self, _autograd._engine_run_backward)
             self._users += 1
         try:
             yield
         finally:
-            self._wanted.mode = before
+            self._here.is_wanted = before
             with self._lock:
                 self._users -= 1
                 if self._users == 0:
@@ -74,4 +73,4 @@ class Engine:
             self._way.is_done = True
         while isinstance(_autograd._engine_run_backward, _Way) and _autograd._engine_run_backward.is_done:
             _autograd._engine_run_backward = _autograd._engine_run_backward.original
-        self._way = self._mode = None
+        self._way = None

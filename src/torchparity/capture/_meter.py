@@ -179,12 +179,12 @@ class Meter:
             self._store(values)
         return values
 
-    def renew(self, tensor: torch.Tensor) -> None:
-        """Forget what was known of a tensor's memory: it was written without a new version."""
-        tensor = inner(tensor)
-        if is_measurable(tensor) and has_memory(tensor):
-            with self.lock:
-                self.identities.renew(tensor.untyped_storage())
+    def renew(self, *tensors: torch.Tensor) -> None:
+        """Forget what was known of the tensors' memory: it was written without a new version."""
+        with self.lock:
+            for tensor in map(inner, tensors):
+                if is_measurable(tensor) and has_memory(tensor):
+                    self.identities.renew(tensor.untyped_storage())
 
     def finish(self) -> Callable[[], None]:
         """Forget the step's tensors; return what waits for the devices and fills in every measurement."""

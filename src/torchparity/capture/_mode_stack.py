@@ -12,8 +12,7 @@ Mode = TypeVar("Mode", bound=TorchFunctionMode)
 
 def is_on(mode: TorchFunctionMode) -> bool:
     """Tell whether `mode` is on this thread's stack; autograd's threads have that of whoever called backward."""
-    depth = torch._C._len_torch_function_stack()
-    return any(torch._C._get_function_stack_at(index) is mode for index in range(depth))
+    return any(known is mode for known in modes_of(TorchFunctionMode))
 
 
 def modes_of(kind: type[Mode]) -> list[Mode]:

@@ -11,10 +11,11 @@ import os
 import sys
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from itertools import chain, count
+from itertools import chain
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
@@ -31,7 +32,7 @@ from torchparity.errors import RunWriteError
 _ATTRIBUTES = frozenset({"__get__", "__set__", "__delete__"})
 
 
-class _Drawing(TorchFunctionMode):
+class _Drawing(TorchFunctionMode, ABC):
     """Sees the calls that can draw; not those of other threads, nor what is compiled."""
 
     def __torch_function__(
@@ -45,9 +46,9 @@ class _Drawing(TorchFunctionMode):
         given = [value for value in chain(args, kwargs.values()) if isinstance(value, torch.Generator)]
         return self.draw(lambda: func(*args, **kwargs), func, given)
 
+    @abstractmethod
     def draw(self, call: Callable[[], Any], func: Callable[..., Any], given: list[torch.Generator]) -> Any:
         """Make the call; `given` are generators among its arguments, beside those it may use anyway."""
-        raise NotImplementedError
 
 
 class Restarting(_Drawing):
@@ -136,10 +137,11 @@ def random_save(output_path: str | Path = "./output") -> RandomCalls:
 def _listing_in(folder: Path) -> RandomCalls:
     """Return a listing into a file of its own; another may have begun in the same second."""
     name = f"random_{_process()}_{time.strftime('%Y%m%d%H%M%S')}"
-    for number in count():
+    number = 0
+    while True:
         with suppress(FileExistsError):
             return RandomCalls(folder / f"{name}{f'_{number}' if number else ''}.csv")
-    raise AssertionError
+        number += 1
 
 
 def _process() -> str:

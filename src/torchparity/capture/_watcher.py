@@ -27,7 +27,7 @@ class ApiWatcher(TorchFunctionMode):
         super().__init__()
         self._recorder, self._apis, self.records = recorder, apis, records
         self.counts = records  # where APIs are recorded at all
-        self._engine = Engine()
+        self._engine = Engine(self)
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
@@ -93,13 +93,12 @@ class ApiWatcher(TorchFunctionMode):
 
     def _renew_written(self, api: Api, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
         """Forget what was known of what a call may have written without a new version."""
-        for tensor in tensors_in((*args, *kwargs.values())):
-            if api.writes_below or not tensor.requires_grad:
-                self._recorder.meter.renew(tensor)
+        written = tensors_in((*args, *kwargs.values()))
+        self._recorder.meter.renew(*(tensor for tensor in written if api.writes_below or not tensor.requires_grad))
 
     def _through_the_engine(self, func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """Run backward with the mode on, or what a custom backward and a recomputation call would go unseen."""
-        with self._engine.patched(self):
+        with self._engine.patched():
             return func(*args, **kwargs)
 
 

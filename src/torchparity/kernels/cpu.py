@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -26,8 +27,11 @@ class CpuKernel:
 
     def __init__(self, *, exact: bool = False) -> None:
         self._exact = exact
-        self._cores = cores()
         self._lock = threading.Lock()
+
+    @cached_property
+    def _cores(self) -> int:
+        return cores()  # when it is first needed: asking starts threads, which loading this file should not
 
     def statistics(self, tensor: HostTensor) -> Statistics:
         kind = tensor.array.dtype
