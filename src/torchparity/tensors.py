@@ -88,7 +88,8 @@ class HostTensor:
         shown = self.array
         if self.dtype not in _PRINTABLE and shown.size <= _MOST_CONVERTED:
             shown = self.numbers()  # NumPy prints bfloat16 and fp8 unaligned, pairs of halves as tuples
-        with np.printoptions(precision=6, threshold=200, edgeitems=3, linewidth=78):
+        corner = {3: 2}.get(shown.ndim, 3 if shown.ndim < 3 else 1)
+        with np.printoptions(precision=6, threshold=200, edgeitems=corner, linewidth=78):
             return np.array2string(shown)
 
 

@@ -105,6 +105,16 @@ def test_one_tensor(linear_run):
     assert "histogram" in text and "max at" in text and "values" in text
 
 
+@pytest.mark.parametrize("shape", [(5_000,), (300, 300), (20, 300, 300), (4, 8, 64, 64), (4, 4, 4, 8, 8)])
+def test_a_large_tensor_is_shown_by_its_corners(tmp_path, shape):
+    with capture(tmp_path, task="tensor"):
+        torch.ones(shape).exp()
+
+    text = run("show", tmp_path, "Tensor.exp.0.forward", "--tensor", "output.0").stdout
+
+    assert len(text.splitlines()) < 90 and "..." in text
+
+
 def test_one_tensor_as_json(golden):
     path = golden / "runs" / "conv-tensor-L1-nan"
     records = json.loads(run("show", path, "--list", "--json").stdout)[0]["records"]
