@@ -74,6 +74,20 @@ def test_the_host_arena_measures_as_the_definition(together, compiled, monkeypat
     assert arena.take()() == []
 
 
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize("value", [9.0, -9.0, 0.0, 1e-30, 1e30, torch.nan, torch.inf, -torch.inf])
+def test_a_number_counts_wherever_it_lies(value, exact):
+    tensors = [numbers("float32", 150)[1:].clone() for _ in range(149)]
+    tensors += [numbers("float32", size + 1)[1:] for size in range(2, 150)]  # not where a vector would like to begin
+    for place, tensor in enumerate(tensors[:149]):
+        tensor[place] = value
+
+    readings = readings_of(HostArena(exact=exact, checksums=False), tensors, together=1)
+
+    for (statistics, _), tensor in zip(readings, tensors, strict=True):
+        assert_same(statistics, REFERENCE.statistics(from_torch(tensor)), 1e-6)
+
+
 def readings_of_lists(arena, lists):
     for tensors in lists:
         addresses, counts = [tensor.data_ptr() for tensor in tensors], [tensor.numel() for tensor in tensors]

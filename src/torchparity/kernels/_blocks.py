@@ -17,37 +17,17 @@ from llvmlite import ir
 from numba import njit, prange, types
 from numba.extending import intrinsic
 
+from torchparity.kernels._vectors import PORTION, larger, smaller, sums_of_floats
+
 SUM, SQUARES, MAX, MIN, ZEROS, NANS, INFS, NEGATIVE_INFS = range(8)
 ROW = 8
-_BLOCK = 2048  # smaller ones break the processor's read-ahead: half the speed from memory
+_BLOCK = 2048  # numbers that are still in the first cache when they have to be done again
 _TINY = 1e-16  # below this, squares leave float32
 # No "nnan": the sums must show a nan. Only the order of additions is free.
 _MATH = {"reassoc", "contract", "nsz", "arcp"}
 _STRIDE = 1 << 14  # numbers that are still in the first cache when their checksum is taken
 Row = npt.NDArray[np.float64]
 Table = npt.NDArray[np.int64]
-
-
-def _vector_extreme(name: str) -> Any:
-    """Return max or min as the one instruction that LLVM turns into vectors.
-
-    numba's own comparisons keep their branches, and the loop stays scalar. The result is
-    meaningless where there is a nan, which the sums of the same block tell.
-    """
-
-    @intrinsic
-    def extreme(typing_context: Any, left: Any, right: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            kind = arguments[0].type
-            function = builder.module.declare_intrinsic(name, [kind], ir.FunctionType(kind, [kind, kind]))
-            return builder.call(function, arguments, fastmath=("nnan", "nsz", "reassoc"))
-
-        return left(left, left), generate
-
-    return extreme
-
-
-larger, smaller = _vector_extreme("llvm.maxnum"), _vector_extreme("llvm.minnum")
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -69,6 +49,21 @@ def _careful(numbers: Any, start: int, stop: int, row: Row) -> None:
             row[MIN] = min(row[MIN], value)
 
 
+@njit(nogil=True, cache=True, error_model="numpy")
+def _is_doubtful(squares: float, largest: float, smallest: float) -> bool:
+    """Tell whether a block holds what is not finite, or squares that its own precision does not."""
+    return not np.isfinite(squares) or 0 < max(abs(largest), abs(smallest)) < _TINY
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _add_sums(total: float, squares: float, zeros: float, largest: float, smallest: float, row: Row) -> None:
+    row[SUM] += np.float64(total)
+    row[SQUARES] += np.float64(squares)
+    row[ZEROS] += np.float64(zeros)
+    row[MAX] = max(row[MAX], np.float64(largest))
+    row[MIN] = min(row[MIN], np.float64(smallest))
+
+
 @njit(nogil=True, cache=True, fastmath=_MATH, error_model="numpy")
 def add_floats(numbers: Any, start: int, stop: int, row: Row) -> None:
     """Add floats to a row, a block's partial sums in their own precision."""
@@ -84,15 +79,26 @@ def add_floats(numbers: Any, start: int, stop: int, row: Row) -> None:
             zeros += numbers.dtype.type(value == 0)
             largest = larger(largest, value)
             smallest = smaller(smallest, value)
-        extreme = max(abs(largest), abs(smallest))
-        if not np.isfinite(squares) or 0 < extreme < _TINY:
+        if _is_doubtful(squares, largest, smallest):
             _careful(numbers, first, last, row)
-            continue
-        row[SUM] += np.float64(total)
-        row[SQUARES] += np.float64(squares)
-        row[ZEROS] += np.float64(zeros)
-        row[MAX] = max(row[MAX], np.float64(largest))
-        row[MIN] = min(row[MIN], np.float64(smallest))
+        else:
+            _add_sums(total, squares, zeros, largest, smallest, row)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _add_floats_at(address: int, numbers: Any, start: int, stop: int, row: Row) -> None:
+    """Add float32 to a row as `add_floats` does, those that fill vectors from their address."""
+    for first in range(start, stop, _BLOCK):
+        last = min(stop, first + _BLOCK)
+        whole = first + (last - first) // PORTION * PORTION
+        if whole > first:
+            total, squares, zeros, largest, smallest = sums_of_floats(address + 4 * first, whole - first)
+            if _is_doubtful(squares, largest, smallest):
+                _careful(numbers, first, whole, row)
+            else:
+                _add_sums(total, squares, zeros, largest, smallest, row)
+        if last > whole:
+            add_floats(numbers, whole, last, row)
 
 
 @njit(nogil=True, cache=True, fastmath=_MATH, error_model="numpy")
@@ -114,11 +120,7 @@ def add_floats_exactly(numbers: Any, start: int, stop: int, row: Row) -> None:
         if not np.isfinite(squares):
             _careful(numbers, first, last, row)
             continue
-        row[SUM] += total
-        row[SQUARES] += squares
-        row[ZEROS] += zeros
-        row[MAX] = max(row[MAX], np.float64(largest))
-        row[MIN] = min(row[MIN], np.float64(smallest))
+        _add_sums(total, squares, zeros, largest, smallest, row)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -219,7 +221,7 @@ def _add_at(address: int, first: int, last: int, exact: bool, row: Row, crc_func
         if exact:
             add_floats_exactly(numbers, start, stop, row)
         else:
-            add_floats(numbers, start, stop, row)
+            _add_floats_at(address, numbers, start, stop, row)
         if crc_function:
             checksum = call_crc(crc_function, checksum, address + 4 * start, 4 * (stop - start))
     return checksum

@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from torchparity.kernels._blocks import call_crc, larger
+from torchparity.kernels._blocks import call_crc
+from torchparity.kernels._vectors import larger
 
 ROW = 10
 DOT, SQUARES, BASELINE_SQUARES, DISTANCE, MAX_ABS, MAX_RELATIVE, WITHIN_1E3, WITHIN_5E3, NONFINITE, MISMATCHED = range(
