@@ -135,7 +135,9 @@ def capture_config(values: Mapping[str, Any], *, source: str = "config") -> Capt
     if not isinstance(values, Mapping):
         raise ConfigError(f"{source}: settings are a mapping of fields, not a {type(values).__name__}.")
     prepared = {
-        key: _indices(value, key, source) if key in ("rank", "step") else value for key, value in values.items()
+        key: _indices(value, key, source) if key in ("rank", "step") else value
+        for key, value in values.items()
+        if value is not None or key not in ("rank", "step")
     }
     config = _struct(CaptureConfig, prepared, source, "")
     _check_capture(config, source)
@@ -243,7 +245,7 @@ def _dotted(where: str, key: str) -> str:
 def _indices(value: Any, field: str, source: str) -> list[int]:
     """Return the numbers that `[0, 2]`, `"3"`, `"4-6"` or a list of those mean."""
     numbers: list[int] = []
-    for part in value if isinstance(value, list) else [value]:
+    for part in value if isinstance(value, (list, tuple, range)) else [value]:
         found = _SPAN.fullmatch(part.strip()) if isinstance(part, str) else None
         number = part if type(part) is int else -1
         span = (int(found[1]), int(found[2] or found[1])) if found else (number, number)

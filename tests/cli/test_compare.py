@@ -392,3 +392,17 @@ def test_a_folder_that_cannot_be_written_is_refused_before_the_work(tmp_path, ca
     assert main(["compare", "no-run", "no-other", "-o", str(tmp_path / "file" / "out")]) == 2
 
     assert capsys.readouterr().err == f"torchparity: cannot write {tmp_path / 'file' / 'out'}: not a directory.\n"
+
+
+def test_runs_beside_a_file_that_names_runs_are_refused(tmp_path, capsys):
+    asked = tmp_path / "compare.json"
+    asked.write_text(json.dumps({"npu_path": "a", "bench_path": "b"}))
+
+    assert main(["compare", "c", "d", "-i", str(asked)]) == 2
+    assert "the runs are given twice" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("asked", [["--format", "csv"], ["--xlsx"], ["-hl"]])
+def test_tables_without_a_folder_are_refused(asked, capsys):
+    assert main(["compare", "c", "d", *asked]) == 2
+    assert "give the folder" in capsys.readouterr().err

@@ -317,3 +317,27 @@ def test_a_table_can_be_a_file_and_its_numbers_numbers(compare, tmp_path):
     assert written == tmp_path / "table.csv" and written.is_file()
     assert done.numbers["Max diff"].to_list() == [0.0, None, -0.5]
     assert done.headline() in repr(done)
+
+
+@pytest.mark.parametrize(("mean", "agrees"), [(16.911535263, True), (16.9116, False)])
+def test_sums_of_integers_may_be_those_of_float32(compare, mean, agrees):
+    indices = {"dtype": "torch.int64", "shape": [64], "Max": 63, "Min": 0, "Norm": 150.5}
+    runs = [{EXP: call([tensor(**{**indices, "Mean": value})], [of(1.0)])} for value in (16.911534525, mean)]
+
+    assert compare(*runs).headline().startswith("The runs agree") == agrees
+
+
+def test_another_largest_integer_is_no_rounding(compare):
+    indices = {"dtype": "torch.int64", "shape": [64], "Min": 0, "Mean": 3e9, "Norm": 1e12}
+    runs = [{EXP: call([tensor(**{**indices, "Max": value})], [of(1.0)])} for value in (10**12, 10**12 + 1)]
+
+    assert not compare(*runs).headline().startswith("The runs agree")
+
+
+@pytest.mark.parametrize("norm", [-0.5, 0.5])
+def test_the_norm_of_one_number_may_have_its_sign(compare, norm):
+    one = {"shape": [1], "Max": -0.5, "Min": -0.5, "Mean": -0.5}
+    runs = [{EXP: call([of(1.0)], [tensor(**{**one, "Norm": value})])} for value in (0.5, norm)]
+
+    for pair in (runs, runs[::-1]):
+        assert compare(*pair).headline().startswith("The runs agree")

@@ -91,13 +91,13 @@ def test_a_mapping_that_is_none_gets_one_sentence(compare, content, said, tmp_pa
     assert code == 2 and said in printed.err and "Traceback" not in printed.err
 
 
-def test_a_name_of_two_lines_stays_on_one(compare, tmp_path):
+def test_a_name_of_two_lines_stays_on_one(tmp_path, capsys):
     name = "Torch.exp\nThe runs agree.0.forward"
     asked = tmp_path / "compare.json"
     left, right = write(tmp_path / "a", {name: record(Max=9.0)}), write(tmp_path / "b", {name: record()})
     asked.write_text(json.dumps({"npu_path": str(left), "bench_path": str(right)}))
 
-    code, printed = compare({}, {}, "-i", asked, "-o", tmp_path)
+    code, printed = main(["compare", "-i", str(asked), "-o", str(tmp_path)]), capsys.readouterr()
 
     assert code == 0
     assert not any(line.startswith("The runs agree") for line in (printed.out + printed.err).splitlines())

@@ -82,8 +82,8 @@ class Api:
 
     @cached_property
     def is_harmless(self) -> bool:
-        """Whether a call writes nothing unseen; asked, like the next, for every one."""
-        return self.treatment != "engine" and not self.exposes_storage and not self.writes_unversioned
+        """Whether a call writes nothing and shows no memory; asked, like the next, for every one."""
+        return self.treatment != "engine" and not (self.exposes_storage or self.writes_unversioned or self.writes)
 
     @cached_property
     def is_idle(self) -> bool:
@@ -115,23 +115,24 @@ class ApiTable(dict[Callable[..., Any], Api]):
         name = full.removesuffix(".__get__").rpartition(".")[2] if attribute else full.rpartition(".")[2]
         exposes = full in _EXPOSES or name in _EXPOSES_BY_NAME
         if attribute and not (self._views and name in _VIEW_ATTRIBUTES and full.endswith("__get__")):
-            return Api("", "pass", exposes_storage=exposes)
+            return Api("", "pass", exposes_storage=exposes, writes=False)
         is_known = full.startswith(("torch.", "aten.")) and not full.startswith("torch.nn.functional.")
         is_idle = name in _QUESTIONS or (name in _VIEWS and not self._views)
         if (is_known and is_idle) or full.startswith(("profiler.", "prim.")):  # F.unfold, say, is no view
-            return Api("", "pass", exposes_storage=exposes)
+            return Api("", "pass", exposes_storage=exposes, writes=False)
         recorded = _record_name(full.removesuffix(".__get__"))
         is_left_out = self._core_only and not any(word in name for word in _CORE_WORDS)
         writes_below = full.startswith("torch.distributed.") or _writes_by_schema(function, full, name)
+        writes_buffers = any(word in full for word in _WRITES_BUFFERS)
         return Api(
             recorded,
             "pass" if is_left_out else "record",
             is_factory=name in _FACTORIES,
             exposes_storage=exposes,
-            writes_buffers=name.endswith(_WRITES_BUFFERS) or full.split(".")[1:2] == ["native_batch_norm"],
+            writes_buffers=writes_buffers,
             writes_below=writes_below,
             arrives_later=name in _ARRIVES_LATER,
-            writes=writes_below or _may_write(full, name),
+            writes=writes_below or writes_buffers or _may_write(full, name),
         )
 
 
@@ -140,12 +141,12 @@ def _may_write(full: str, name: str) -> bool:
     if full.startswith("torch.nn.functional."):
         function = getattr(torch.nn.functional, name, None)
         parameters = getattr(getattr(function, "__code__", None), "co_varnames", ())
-        return name.endswith((*_WRITES_BUFFERS, "_")) or name.startswith("embedding") or "inplace" in parameters
+        return name.endswith("_") or name.startswith("embedding") or "inplace" in parameters
     if full.startswith("torch.Tensor."):
         written = name.endswith("_") and not name.endswith("__")
         return written or name == "__setitem__" or (name.startswith("__i") and name.strip("_") not in _READING_I)
     rest = full.removeprefix("torch.").removeprefix("_VF.").removeprefix("_C._nn.")
-    return not full.startswith("torch.") or "." in rest or name.endswith(("_", *_WRITES_BUFFERS))
+    return not full.startswith("torch.") or "." in rest or name.endswith("_")
 
 
 def _writes_by_schema(function: Any, full: str, name: str) -> bool:

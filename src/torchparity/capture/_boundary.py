@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import time
+import traceback
 from collections import Counter
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -21,6 +23,7 @@ class Boundary:
 
     def __init__(self) -> None:
         self.failures: Counter[str] = Counter()
+        self._of_step: Counter[str] = Counter()
         self._process = os.getpid()
         self.is_closed = False  # for a while: nothing of ours may run
         self.spent = 0.0  # seconds in our own code, which are no part of what a call took
@@ -36,7 +39,9 @@ class Boundary:
                     return work(*arguments)
                 with _disable_current_modes():  # a user's own mode must not see what we compute
                     return work(*arguments)
-        except Exception as error:  # noqa: BLE001 - the boundary: a recorder's fault must not stop a training
+        except Exception as error:
+            if _is_of_a_signal(error):
+                raise
             self.note(what, error)
             return None
         finally:
@@ -45,12 +50,37 @@ class Boundary:
     def note(self, what: str, error: Exception) -> None:
         kind = f"{what}: {type(error).__name__}: {str(error)[:200]}"
         self.failures[kind] += 1
+        self._of_step[kind] += 1
         if self.failures[kind] == 1:
             _log.warning("torchparity could not record %s; training goes on, and so does recording", kind)
 
     def sentences(self) -> list[str]:
-        """Return one sentence per kind of failure, for the end of the run and its readers."""
-        return [f"{number} times not recorded: {kind}" for kind, number in self.failures.items()]
+        """Return one sentence per kind of failure, for the end of the run."""
+        return _sentences(self.failures)
+
+    def sentences_of_step(self) -> list[str]:
+        """Return those of what failed since the last time, for the readers of a step."""
+        said = _sentences(self._of_step)
+        self._of_step.clear()
+        return said
+
+    def belong_here(self) -> None:
+        """Work in this process from now on: a forked one, in which the recording begins."""
+        self._process = os.getpid()
+
+
+def _sentences(failures: Counter[str]) -> list[str]:
+    times = {kind: "once" if number == 1 else f"{number} times" for kind, number in failures.items()}
+    return [f"{often} not recorded: {kind}" for kind, often in times.items()]
+
+
+def _is_of_a_signal(error: Exception) -> bool:
+    """Tell whether a handler of the user's raised it, an alarm's say, which came while our code ran."""
+    handlers = [signal.getsignal(number) for number in signal.valid_signals()]
+    functions = [getattr(handler, "__func__", handler) for handler in handlers]
+    functions += [vars(type(handler)).get("__call__") for handler in handlers]
+    codes = [getattr(function, "__code__", None) for function in functions]
+    return any(frame.f_code in codes for frame, _ in traceback.walk_tb(error.__traceback__))
 
 
 def attempted(work: Callable[[], Result]) -> Result | Exception:

@@ -24,15 +24,16 @@ def closing_line(
     """Return the whole of it as one line; `is_structure`: calls and nothing else of them were written."""
     what = f"the structure of {counted(records, 'call')}" if is_structure else counted(records, "record")
     made = f"recorded {what} in {counted(steps, 'step')} at {path} ({readable_bytes(size)})"
-    parts = [made if steps else f"recorded nothing at {path}", *remarks]
+    said = [*remarks]
     if left_out:
-        parts.append(f"incomplete: {' '.join(left_out)}")
+        said.append(f"incomplete: {' '.join(left_out)}".removesuffix("."))
     if never_seen:
-        parts.append(f"never seen: {', '.join(never_seen)}")
+        said.append(f"never seen: {', '.join(never_seen)}")
+    parts = [made if steps else f"recorded nothing at {path}", *(" ".join(part.split()) for part in said)]
     if steps:
         quoted = shlex.quote(str(path))
         parts.append(f"next: torchparity {f'show {quoted} --list' if is_structure else f'compare {quoted} BASELINE'}")
-    return f"torchparity: {'; '.join(' '.join(part.split()) for part in parts)}"
+    return f"torchparity: {'; '.join(parts)}"
 
 
 def size_of(folders: Sequence[Path]) -> int:

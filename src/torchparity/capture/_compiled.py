@@ -21,6 +21,7 @@ from torch import nn
 
 from torchparity.capture._covered import Covered
 from torchparity.capture._mode_stack import put_back, take_off
+from torchparity.capture._patches import Patches
 from torchparity.capture._recorder import Recorder
 from torchparity.capture._watcher import ApiWatcher
 
@@ -47,8 +48,7 @@ class CompiledRegions:
     ) -> None:
         self._recorder, self._mode, self._covered, self._name_of = recorder, mode, covered, name_of
         self._region = _Region()
-        self._entrance: Any = None
-        self._compile: Any = None
+        self._entrance, self._compile = Patches(), Patches()
         self._names: dict[str, None] = {}
 
     def sentences(self) -> list[str]:
@@ -58,24 +58,18 @@ class CompiledRegions:
         compiler = sys.modules.get("torch._dynamo.eval_frame")
         if compiler is not None:
             self._attach_to(compiler)
-        elif self._compile is None:  # loading the compiler takes seconds; whoever compiles will load it
-            self._compile = torch.compile
-            torch.compile = self._loading(torch.compile)
+        elif not self._compile:  # loading the compiler takes seconds; whoever compiles will load it
+            self._compile.put(torch, "compile", self._loading)
 
     def detach(self) -> None:
-        if self._entrance is not None:
-            setattr(sys.modules["torch._dynamo.eval_frame"], _ENTRANCE, self._entrance)
-            self._entrance = None
-        if self._compile is not None:
-            torch.compile, self._compile = self._compile, None
+        self._entrance.end()
+        self._compile.end()
         if self._region.frame is not None:
             self._region.frame, self._covered.is_compiled = None, False
 
     def _attach_to(self, compiler: Any) -> None:
-        original = getattr(compiler, _ENTRANCE, None)
-        if self._entrance is None and original is not None:
-            self._entrance = original
-            setattr(compiler, _ENTRANCE, self._watched(original))
+        if not self._entrance and hasattr(compiler, _ENTRANCE):
+            self._entrance.put(compiler, _ENTRANCE, self._watched)
 
     def _loading(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)

@@ -131,8 +131,7 @@ class CustomApis:
         try:
             output = original(*args, **kwargs)
         except BaseException as error:
-            raised = error
-            boundary.run(api.name, lambda: recorder.failed(call, raised))
+            boundary.run(api.name, recorder.failed, call, error)
             raise
         boundary.run(api.name, lambda: self._returned(call, args, kwargs, output))
         return output

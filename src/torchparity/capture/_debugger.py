@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +18,7 @@ class PrecisionDebugger:
 
     Every field of config.json, and of the block of its task, is a keyword argument too; an
     argument wins over the file. All methods work on the object and on the class. A second
-    construction with the same arguments returns the first object; with others it raises.
+    construction with the same arguments, or with none, returns the first object; with others it raises.
     """
 
     _instance: ClassVar[PrecisionDebugger | None] = None
@@ -33,10 +34,13 @@ class PrecisionDebugger:
         step: Sequence[int] | str | int | None = None,
         **fields: Any,
     ) -> PrecisionDebugger:
-        arguments = {"task": task, "dump_path": dump_path and str(dump_path), "level": level, "step": step}
+        folder = dump_path and _path(dump_path)
+        arguments = {"task": task, "dump_path": folder, "level": level, "step": step}
         given = {key: value for key, value in arguments.items() if value is not None}
+        if cls._instance is not None and config_path is None and not given and not fields:
+            return cls._instance
         source = str(config_path or "PrecisionDebugger")
-        file_fields = read_settings(Path(config_path)) if config_path is not None else {}
+        file_fields = read_settings(Path(_path(config_path))) if config_path is not None else {}
         settings = with_keywords(file_fields, given | fields, source="PrecisionDebugger")
         if cls._instance is not None:
             if cls._instance._settings == settings:
@@ -47,7 +51,7 @@ class PrecisionDebugger:
         instance = super().__new__(cls)
         instance._settings = settings
         config = capture_config(settings, source=source)
-        file = None if config_path is None or "dump_enable" in fields else Path(config_path)
+        file = None if config_path is None or "dump_enable" in fields else Path(config_path).absolute()
         instance._session = Session(config, config_path=file)
         cls._instance = instance
         return instance
@@ -118,6 +122,13 @@ class PrecisionDebugger:
         return cls._instance._session
 
 
+def _path(given: Any) -> str:
+    """Return a path as text; refuse what would become a folder called None or 5."""
+    if not isinstance(given, (str, os.PathLike)):
+        raise ConfigError(f"the folder to write to is {given!r}; give it as text or as a Path.")
+    return str(given)
+
+
 class Capture:
     """A recording under way, as `with capture(...)` gives it."""
 
@@ -160,11 +171,13 @@ def capture(
     are further fields of config.json or of the task's block, such as `list=["relu"]`;
     `settings` has the same as a mapping.
     """
-    given = {"dump_path": str(path), "task": task, "level": level or ("mix" if model is not None else "L1")}
+    given = {"dump_path": _path(path), "task": task, "level": level or ("mix" if model is not None else "L1")}
     merged = with_keywords({**given, **(settings or {})}, fields, source="capture")
     session = Session(capture_config(merged, source="capture"))
     session.start(model, token_range=token_range)
     try:
         yield Capture(session, model, token_range)
-    finally:
-        session.close()
+    except BaseException as error:
+        session.close(error)
+        raise
+    session.close()

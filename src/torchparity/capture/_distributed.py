@@ -23,6 +23,7 @@ from torchparity.capture._apis import Api
 from torchparity.capture._covered import Covered
 from torchparity.capture._memory import tensors_in
 from torchparity.capture._mode_stack import put_back, take_off
+from torchparity.capture._patches import Patches
 from torchparity.capture._recorder import Call, Recorder
 from torchparity.capture._watcher import ApiWatcher
 
@@ -56,27 +57,21 @@ class CollectiveWatcher:
 
     def __init__(self, recorder: Recorder, covered: Covered, mode: ApiWatcher, *, records: bool) -> None:
         self._recorder, self._covered, self._mode, self.records = recorder, covered, mode, records
-        self._replaced: dict[str, Any] = {}
+        self._patches = Patches()
         self._under_way: list[_UnderWay] = []
 
     def attach(self) -> None:
-        if not distributed.is_available() or self._replaced:
+        if not distributed.is_available() or self._patches:
             return
-        self._replaced = dict(collectives())
-        for name, original in self._replaced.items():
-            setattr(distributed, name, self._watched(name, original))
-        self._point_to_point = distributed.P2POp.__new__, distributed.P2POp.__init__
-        _let_take_wrapped(*self._point_to_point)
+        for name in collectives():
+            self._patches.put(distributed, name, functools.partial(self._watched, name))
+        for name in ("__new__", "__init__"):
+            self._patches.put(distributed.P2POp, name, _taking_wrapped)
 
     def detach(self) -> None:
-        if not self._replaced:
-            return
-        self._recorder.boundary.run("Distributed", self._settle)
-        for name, original in self._replaced.items():
-            setattr(distributed, name, original)
-        self._replaced.clear()
-        kind: Any = distributed.P2POp
-        kind.__new__, kind.__init__ = self._point_to_point
+        if self._patches:
+            self._recorder.boundary.run("Distributed", self._settle)
+            self._patches.end()
 
     def _watched(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
         api = Api(f"Distributed.{name}", "record")
@@ -132,7 +127,7 @@ class CollectiveWatcher:
                 self._finish(transfer.call, transfer.args if untouched else (), transfer.kwargs if untouched else {})
 
     def _finish(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        call.edges = None  # collectives have no gradient of their own
+        call.inputs = None  # collectives have no gradient of their own
         self._renew(args, kwargs)
         outputs = [*args, *(value for key, value in kwargs.items() if key not in ("group", "async_op"))]
         self._recorder.end(call, tuple(outputs))
@@ -151,19 +146,14 @@ def _handles(work: Any) -> list[Any]:
     return [handle for handle in (work if isinstance(work, list) else [work]) if hasattr(handle, "wait")]
 
 
-def _let_take_wrapped(make: Callable[..., Any], fill: Callable[..., Any]) -> None:
+def _taking_wrapped(original: Callable[..., Any]) -> Callable[..., Any]:
     """Let `P2POp(dist.isend, ...)` be made of wrapped functions too: torch takes none but its own."""
-    kind: Any = distributed.P2POp
 
-    @functools.wraps(make)
-    def new(cls: Any, op: Any, *args: Any, **kwargs: Any) -> Any:
-        return make(cls, getattr(op, "__wrapped__", op), *args, **kwargs)
+    @functools.wraps(original)
+    def make(made: Any, op: Any, *args: Any, **kwargs: Any) -> Any:
+        return original(made, getattr(op, "__wrapped__", op), *args, **kwargs)
 
-    @functools.wraps(fill)
-    def init(self: Any, op: Any, *args: Any, **kwargs: Any) -> None:
-        fill(self, getattr(op, "__wrapped__", op), *args, **kwargs)
-
-    kind.__new__, kind.__init__ = new, init
+    return make
 
 
 @dataclass

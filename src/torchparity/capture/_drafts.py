@@ -19,7 +19,29 @@ from torchparity.records import GroupLeaf, Nest, Record, describe
 from torchparity.storage import EncodedRecord, SharedTensor, encoded, encoded_record, encoded_value
 
 _DEEPEST = 32
+_MOST = 100_000  # lists and the like within one argument
 _SCALARS = frozenset({bool, int, float, str})
+
+
+class _Around:
+    """The containers around what is looked at: objects may refer to one another in a circle."""
+
+    __slots__ = ("_inside", "_left")
+
+    def __init__(self) -> None:
+        self._inside: list[int] = []
+        self._left = _MOST
+
+    def enter(self, container: Any) -> bool:
+        """Go into a container, unless it is around already, too deep inside, or one of far too many."""
+        if id(container) in self._inside or len(self._inside) >= _DEEPEST or not self._left:
+            return False
+        self._left -= 1
+        self._inside.append(id(container))
+        return True
+
+    def leave(self) -> None:
+        self._inside.pop()
 
 
 class Observer:
@@ -54,7 +76,7 @@ class Observer:
                     else:
                         slots.append(None)
             else:
-                nests.append(self.nest(value, keep=keep, depth=1))
+                nests.append(self.nest(value, keep=keep))
                 if found is not None:
                     slots.append(slots_of(value, found))
         return nests, slots
@@ -64,35 +86,41 @@ class Observer:
             return None
         return self._lists.see(values)
 
-    def nest(self, value: Any, *, keep: bool = True, depth: int = 0) -> Any:
+    def nest(self, value: Any, *, keep: bool = True, around: _Around | None = None) -> Any:
         kind = type(value)
         if kind in PLAIN or isinstance(value, torch.Tensor):
             return self._see(value, keep=keep)
         if value is None or kind in _SCALARS:
             return describe(value)
-        if isinstance(value, torch.Size) or depth > _DEEPEST:
-            return describe(value)
-        if isinstance(value, (list, tuple)):
-            if len(value) >= FEWEST and keep:
-                seen = self._as_list(value)
-                if seen is not None:
-                    return seen
-            return [self.nest(entry, keep=keep, depth=depth + 1) for entry in value]
-        if isinstance(value, Mapping):
-            return {key: self.nest(entry, keep=keep, depth=depth + 1) for key, entry in _named(value).items()}
         if isinstance(value, torch.distributed.ProcessGroup):
             return _group(value)
-        if isinstance(value, POINT_TO_POINT):
-            parts = {"op": value.op.__name__, "tensor": value.tensor, "peer": value.peer, "group": value.group}
-            return {name: self.nest(entry, keep=keep, depth=depth + 1) for name, entry in parts.items()}
-        if is_dataclass(value) and not isinstance(value, type):
-            return {name: self.nest(entry, keep=keep, depth=depth + 1) for name, entry in _fields(value)}
-        return describe(value)
+        if isinstance(value, (list, tuple)) and len(value) >= FEWEST and keep:
+            seen = self._as_list(value)
+            if seen is not None:
+                return seen
+        entries = _entries(value)
+        around = around or _Around()
+        if entries is None or not around.enter(value):
+            return describe(value)
+        if isinstance(entries, Mapping):
+            nest: Any = {key: self.nest(entry, keep=keep, around=around) for key, entry in entries.items()}
+        else:
+            nest = [self.nest(entry, keep=keep, around=around) for entry in entries]
+        around.leave()
+        return nest
 
 
-def _fields(value: Any) -> list[tuple[str, Any]]:
-    """Return what a dataclass holds; a field may be declared and not be there."""
-    return [(field.name, getattr(value, field.name, None)) for field in fields(value)]
+def _entries(value: Any) -> Sequence[Any] | Mapping[str, Any] | None:
+    """Return what a container holds, by place or by name; None for what is none."""
+    if isinstance(value, (list, tuple)):
+        return None if isinstance(value, torch.Size) else value
+    if isinstance(value, Mapping):
+        return _named(value)
+    if isinstance(value, POINT_TO_POINT):
+        return {"op": value.op.__name__, "tensor": value.tensor, "peer": value.peer, "group": value.group}
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name, None) for field in fields(value)}  # one may not be there
+    return None
 
 
 def _named(entries: Mapping[Any, Any]) -> dict[str, Any]:
@@ -111,7 +139,7 @@ def _group(group: Any) -> GroupLeaf:
     return GroupLeaf(ranks=tuple(ranks), id=getattr(group, "group_name", None))
 
 
-def slots_of(value: Any, found: list[torch.Tensor]) -> Any:
+def slots_of(value: Any, found: list[torch.Tensor], around: _Around | None = None) -> Any:
     """Return a nest with a number for every tensor that requires a gradient, and list those tensors."""
     if value is None or type(value) in _SCALARS:
         return None
@@ -120,13 +148,16 @@ def slots_of(value: Any, found: list[torch.Tensor]) -> Any:
             return None
         found.append(value)
         return len(found) - 1
-    if isinstance(value, (list, tuple)) and not isinstance(value, torch.Size):
-        return [slots_of(entry, found) for entry in value]
-    if isinstance(value, Mapping):
-        return {key: slots_of(entry, found) for key, entry in _named(value).items()}
-    if is_dataclass(value) and not isinstance(value, type):
-        return {name: slots_of(entry, found) for name, entry in _fields(value)}
-    return None
+    entries = _entries(value)
+    around = around or _Around()
+    if entries is None or not around.enter(value):
+        return None
+    if isinstance(entries, Mapping):
+        slots: Any = {key: slots_of(entry, found, around) for key, entry in entries.items()}
+    else:
+        slots = [slots_of(entry, found, around) for entry in entries]
+    around.leave()
+    return slots
 
 
 class Draft(msgspec.Struct, gc=False):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,9 +11,11 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from torchparity.capture._recorder import in_graph_task
+from torchparity.capture._mode_stack import is_on, put_below, take_off
+from torchparity.capture._patches import Patches
+from torchparity.capture._recorder import Recorder, in_graph_task
 
-_autograd: Any = torch.autograd
+_CREATE_GRAPH = 3  # the place of that argument
 
 
 class _Here(threading.local):
@@ -21,32 +24,18 @@ class _Here(threading.local):
     is_wanted = False
 
 
-class _Way:
-    """A way into backward that takes the mode of its engine along."""
-
-    def __init__(self, engine: Engine, original: Callable[..., Any]) -> None:
-        self._engine, self.original = engine, original
-        self.is_done = False
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self.is_done or not self._engine.is_wanted_here:
-            return self.original(*args, **kwargs)
-        with self._engine.mode:
-            return self.original(*args, **kwargs)
-
-
 class Engine:
     """Replaces the way in while any thread needs it, and puts torch's own back when none does."""
 
-    def __init__(self, mode: TorchFunctionMode) -> None:
-        self.mode = mode
+    def __init__(self, mode: TorchFunctionMode, recorder: Recorder) -> None:
+        self._mode, self._recorder = mode, recorder
         self._lock = threading.Lock()
         self._users = 0
-        self._way: _Way | None = None
+        self._patches = Patches()
         self._here = _Here()
 
     @property
-    def is_wanted_here(self) -> bool:
+    def _is_wanted_here(self) -> bool:
         """Whether this thread asked for it, or runs part of some backward."""
         return self._here.is_wanted or in_graph_task()
 
@@ -55,8 +44,8 @@ class Engine:
         """Let what this thread runs backward be seen by the mode."""
         before, self._here.is_wanted = self._here.is_wanted, True
         with self._lock:
-            if self._way is None:
-                self._way = _autograd._engine_run_backward = _Way(self, _autograd._engine_run_backward)
+            if not self._patches:
+                self._patches.put(torch.autograd, "_engine_run_backward", self._taking_the_mode_along)
             self._users += 1
         try:
             yield
@@ -65,12 +54,20 @@ class Engine:
             with self._lock:
                 self._users -= 1
                 if self._users == 0:
-                    self._restore()
+                    self._patches.end()
 
-    def _restore(self) -> None:
-        """Put torch's own back, unless another recording has replaced ours meanwhile: then that will do it."""
-        if self._way is not None:
-            self._way.is_done = True
-        while isinstance(_autograd._engine_run_backward, _Way) and _autograd._engine_run_backward.is_done:
-            _autograd._engine_run_backward = _autograd._engine_run_backward.original
-        self._way = None
+    def _taking_the_mode_along(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def run_backward(*args: Any, **kwargs: Any) -> Any:
+            if not self._users or not self._is_wanted_here or is_on(self._mode):
+                return original(*args, **kwargs)
+            makes_graph = len(args) > _CREATE_GRAPH and bool(args[_CREATE_GRAPH])
+            self._recorder.graphs_made += makes_graph
+            put_below(self._mode)
+            try:
+                return original(*args, **kwargs)
+            finally:
+                take_off(self._mode)  # unless somebody has stopped meanwhile
+                self._recorder.graphs_made -= makes_graph
+
+        return run_backward

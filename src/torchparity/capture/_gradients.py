@@ -20,6 +20,7 @@ from torch.autograd.graph import Node
 Gradient = torch.Tensor
 Edge = tuple[Node, int]
 End = tuple[Node, list[tuple[int, int]]]  # a node that ends in inputs' edges: at which places, and whose
+_CAST = "ToCopyBackward0"
 _Accumulator: Any = torch._C._functions.AccumulateGrad  # type: ignore[attr-defined]
 _OF_TORCH = re.compile(r"[A-Z]\w*Backward\d+")
 _MOST_SEARCHED = 10_000
@@ -36,12 +37,18 @@ class ForeignGraphError(Exception):
 
 
 class InputEdges:
-    """Where the gradients of a call's inputs will arrive; made before the call, which may change its inputs."""
+    """Where the gradients of a call's inputs will arrive.
 
-    __slots__ = ("edges", "leaves", "sequence")
+    Made before a call that may change its inputs, and after any other: to ask a view of
+    memory that was written for its node makes that node, and the engine would run it earlier
+    than without us. `sequence` is from before the call: what has a larger number it made.
+    """
 
-    def __init__(self, inputs: Sequence[torch.Tensor]) -> None:
-        self.sequence = _next_sequence()
+    __slots__ = ("cast_to", "edges", "leaves", "sequence")
+
+    def __init__(self, inputs: Sequence[torch.Tensor], sequence: int) -> None:
+        self.sequence = sequence
+        self.cast_to: dict[int, torch.dtype] = {}  # inputs that autocast has cast for several calls at once
         self.edges: dict[Edge, list[int]] = {}
         self.leaves: list[tuple[torch.Tensor, int]] = []
         for slot, tensor in enumerate(inputs):
@@ -59,8 +66,18 @@ class InputEdges:
         variable = leaf_node.variable
         return [slot for leaf, slot in self.leaves if leaf is variable]
 
+    def slots_of_cast(self, node: Node) -> Sequence[int]:
+        """Return the inputs that a node of autocast's casts: it keeps the result, and all calls share the node."""
+        if not self.leaves or node.name() != _CAST or not torch._C._is_any_autocast_enabled():
+            return ()
+        following, output = node.next_functions[0]
+        slots = self.slots_of(following, output) if following is not None and type(following) is _Accumulator else ()
+        self.cast_to.update({slot: leaf.dtype for leaf, slot in self.leaves if slot in slots})
+        return slots
 
-def _next_sequence() -> int:
+
+def next_sequence() -> int:
+    """Return the number that the next node of this thread gets."""
     return int(torch.autograd._get_sequence_nr())  # type: ignore[attr-defined]
 
 
@@ -88,9 +105,10 @@ class Watch(Protocol):
 class Contributions:
     """Adds up the parts of each input's gradient within one backward pass and hands on the whole."""
 
-    __slots__ = ("_nodes", "_parts", "_taker", "_wanted")
+    __slots__ = ("_cast_to", "_nodes", "_parts", "_taker", "_wanted")
 
-    def __init__(self, ends: Sequence[End], taker: Watch) -> None:
+    def __init__(self, ends: Sequence[End], taker: Watch, cast_to: dict[int, torch.dtype]) -> None:
+        self._cast_to = cast_to
         self._wanted: dict[int, int] = {}
         self._nodes: dict[int, int] = {}  # that each input's gradient comes from
         self._parts: dict[tuple[int, int], list[Gradient | None]] = {}
@@ -105,7 +123,7 @@ class Contributions:
         wanted = self._wanted[slot]
         if wanted == 1:
             if gradient is not None:
-                self._taker.take_input(slot, gradient)
+                self._take(slot, gradient)
             return
         key = (slot, torch._C._current_graph_task_id())
         parts = self._parts.get(key)
@@ -128,7 +146,11 @@ class Contributions:
             total = known[0]
             for part in known[1:]:
                 total = total + part
-            self._taker.take_input(key[0], total)
+            self._take(key[0], total)
+
+    def _take(self, slot: int, gradient: Gradient) -> None:
+        dtype = self._cast_to.get(slot)
+        self._taker.take_input(slot, gradient if dtype is None else gradient.detach().to(dtype))
 
 
 def _at_end_of_pass(work: Callable[[], None]) -> None:
@@ -161,18 +183,20 @@ def watch(before: InputEdges, outputs: Sequence[torch.Tensor], taker: Watch) -> 
         handles.append(_watch_leaf(tensor, slot, before, taker))
     for node, place, slot, aliased in aliases:
         node.register_prehook(_Arriving([(place, slot)], aliased, taker))
-    _watch_nodes(roots, ends, taker)
+    _watch_nodes(roots, ends, taker, before.cast_to)
     return handles
 
 
 def watch_mutated(before: InputEdges, mutated: torch.Tensor, taker: Watch) -> None:
     """Hook the nodes of a call that returns nothing and changes its first argument, such as `x[0] = y`."""
     if mutated.grad_fn is not None:
-        _watch_nodes({}, _walk([mutated.grad_fn], before), taker)
+        _watch_nodes({}, _walk([mutated.grad_fn], before), taker, before.cast_to)
 
 
-def _watch_nodes(roots: dict[Node, list[tuple[int, int]]], ends: Sequence[End], taker: Watch) -> None:
-    contributions = Contributions(ends, taker)
+def _watch_nodes(
+    roots: dict[Node, list[tuple[int, int]]], ends: Sequence[End], taker: Watch, cast_to: dict[int, torch.dtype]
+) -> None:
+    contributions = Contributions(ends, taker, cast_to)
     watched: set[Node] = set()
     for node, found in ends:
         arriving = roots.get(node)
@@ -262,7 +286,7 @@ def _walk(roots: Iterable[Node], before: InputEdges) -> list[End]:
         for place, (following, output) in enumerate(node.next_functions):
             if following is None:
                 continue
-            slots = before.slots_of(following, output)
+            slots = before.slots_of(following, output) or before.slots_of_cast(following)
             if slots:
                 found += [(place, slot) for slot in slots]
             elif type(following) is not _Accumulator and following not in seen:

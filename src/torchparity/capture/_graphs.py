@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from torchparity.capture._patches import Patches
 from torchparity.capture._recorder import Recorder
 
 _log = logging.getLogger("torchparity")
@@ -23,7 +24,7 @@ class GraphWatcher:
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
-        self._originals: dict[str, Callable[..., Any]] = {}
+        self._patches = Patches()
         self._has_captured = self._has_replayed = False
 
     def sentences(self) -> list[str]:
@@ -34,16 +35,12 @@ class GraphWatcher:
         return [sentence for sentence, is_true in said.items() if is_true]
 
     def attach(self) -> None:
-        kind = torch.cuda.CUDAGraph
-        if not self._originals:
-            self._originals = {name: getattr(kind, name) for name in ("capture_begin", "capture_end", "replay")}
-            for name, original in self._originals.items():
-                setattr(kind, name, self._watched(name, original))
+        if not self._patches:
+            for name in ("capture_begin", "capture_end", "replay"):
+                self._patches.put(torch.cuda.CUDAGraph, name, functools.partial(self._watched, name))
 
     def detach(self) -> None:
-        for name, original in self._originals.items():
-            setattr(torch.cuda.CUDAGraph, name, original)
-        self._originals = {}
+        self._patches.end()
         self._recorder.boundary.is_closed = False
 
     def _watched(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:

@@ -69,6 +69,10 @@ class Identities:
         """Make what was known of a memory too old to be found."""
         self.numbers[storage] = next(self._next)
 
+    def drop_known(self, storage: int) -> None:
+        if storage in self.numbers:
+            self.drop(storage)
+
     def drop_all(self) -> None:
         for storage in self._pins:
             self.drop(storage)

@@ -30,16 +30,17 @@ def name_of(dtype: torch.dtype) -> str:
 
 
 def tensors_in(value: Any) -> Iterator[torch.Tensor]:
-    """Yield the tensors among arguments, in lists and mappings too."""
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, (list, tuple)):
-        for entry in value:
-            yield from tensors_in(entry)
-    elif isinstance(value, Mapping):
-        yield from tensors_in(tuple(value.values()))
-    elif isinstance(value, POINT_TO_POINT):
-        yield value.tensor
+    """Yield the tensors among arguments, in lists and mappings too, each of which is looked into once."""
+    waiting, known = [value], set[int]()
+    while waiting:
+        found = waiting.pop()
+        if isinstance(found, torch.Tensor):
+            yield found
+        elif isinstance(found, (list, tuple, Mapping)) and id(found) not in known:
+            known.add(id(found))
+            waiting += [*(found.values() if isinstance(found, Mapping) else found)][::-1]
+        elif isinstance(found, POINT_TO_POINT):
+            yield found.tensor
 
 
 def inner(tensor: torch.Tensor) -> torch.Tensor:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,6 +41,7 @@ from torchparity.storage._torch import from_torch
 
 _LOW = (torch.float16, torch.bfloat16)
 _is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
+_transform = torch._C._functorch.peek_interpreter_stack
 Store = Callable[[SharedTensor], None]
 
 
@@ -65,6 +67,11 @@ def _form(tensor: torch.Tensor) -> str | None:
     if tensor.is_meta:
         return "meta"
     return None if tensor.layout is torch.strided else str(tensor.layout).removeprefix("torch.")
+
+
+def _outside_of_transforms() -> AbstractContextManager[object]:
+    """Compute with plain tensors as plain ones: inside torch.func.grad, say, what comes out would be wrapped."""
+    return nullcontext() if _transform() is None else torch._C._DisableFuncTorch()
 
 
 class Meter:
@@ -174,7 +181,8 @@ class Meter:
 
     def copy(self, tensor: torch.Tensor) -> SharedTensor:
         """Return the values as they are now, on their way to the disk where they can go ahead of their records."""
-        values = copied(tensor, self._rooms)
+        with _outside_of_transforms():
+            values = copied(tensor, self._rooms)
         if self._store is not None:
             self._store(values)
         return values
@@ -185,6 +193,13 @@ class Meter:
             for tensor in map(inner, tensors):
                 if is_measurable(tensor) and has_memory(tensor):
                     self.identities.renew(tensor.untyped_storage())
+
+    def written(self, *tensors: torch.Tensor) -> None:
+        """Forget what was known of the tensors' memory, which may have other tensors with versions of their own."""
+        with self.lock:
+            for tensor in map(inner, tensors):
+                with suppress(RuntimeError, NotImplementedError):  # what has no memory was not written
+                    self.identities.drop_known(tensor.untyped_storage()._cdata)
 
     def finish(self) -> Callable[[], None]:
         """Forget the step's tensors; return what waits for the devices and fills in every measurement."""
@@ -266,6 +281,10 @@ class Meter:
         return tuple(tensor.shape), tensor.stride()
 
     def _measure(self, tensor: torch.Tensor) -> Measurement:
+        with _outside_of_transforms():
+            return self._measure_plain(tensor)
+
+    def _measure_plain(self, tensor: torch.Tensor) -> Measurement:
         measurement = Measurement()
         if self._kept.values:
             measurement.values = self.copy(tensor)

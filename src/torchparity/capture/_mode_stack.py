@@ -24,9 +24,12 @@ def modes_of(kind: type[Mode]) -> list[Mode]:
 def put_below(mode: TorchFunctionMode) -> None:
     """Put `mode` below those of others, who take off the uppermost when they end; above the default device's.
 
-    That one must stay at the bottom, or torch cannot take it off.
+    That one must stay at the bottom, or torch cannot take it off. Where `mode` is on already it stays: torch puts
+    back what was taken off within a call that it was handing on.
     """
     modes = modes_of(TorchFunctionMode)
+    if mode in modes:
+        return
     default = getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
     put_back(mode, 1 if modes and modes[0] is default else 0)
 

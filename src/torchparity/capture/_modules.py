@@ -6,6 +6,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Sequence
+from types import FrameType
 from typing import Any
 
 import torch
@@ -14,34 +15,67 @@ from torch.nn.parameter import is_lazy
 
 from torchparity.capture._covered import Covered
 from torchparity.capture._drafts import Draft
+from torchparity.capture._frames import Place
 from torchparity.capture._hooks import Hook
 from torchparity.capture._mode_stack import is_on, put_below, take_off
 from torchparity.capture._recorder import Call, Recorder
 from torchparity.capture._watcher import ApiWatcher
 
 
+class NeverLeftError(Exception):
+    """An interrupt ended a module; torch calls no hook then."""
+
+    def __init__(self) -> None:
+        super().__init__("it was interrupted")
+
+
 class _Open:
     """A module that was entered and not yet left, by one thread."""
 
-    __slots__ = ("brought_mode", "call", "error_before", "module")
+    __slots__ = ("brought_mode", "call", "error_before", "module", "place", "record")
 
-    def __init__(self, module: nn.Module) -> None:
-        self.module = module
+    def __init__(self, module: nn.Module, record: str, place: Place) -> None:
+        self.module, self.record, self.place = module, record, place
         self.brought_mode = False
         self.call: Call | None = None
         self.error_before = sys.exc_info()[1]
 
 
 def named_modules(models: nn.Module | Sequence[nn.Module]) -> list[tuple[nn.Module, str]]:
-    """Return what the calls of every module are counted under; a list of models puts its index first."""
+    """Return what the calls of every module are counted under; a list of models puts its index first.
+
+    Modules that were scripted or traced are left out: they take no hooks of Python.
+    """
+    return [(module, name) for module, name in _named(models) if not isinstance(module, torch.jit.ScriptModule)]
+
+
+def _named(models: nn.Module | Sequence[nn.Module]) -> list[tuple[nn.Module, str]]:
     several = not isinstance(models, nn.Module)
     found: dict[int, tuple[nn.Module, str]] = {}
     for index, model in enumerate([models] if isinstance(models, nn.Module) else models):
         for path, module in model.named_modules():
-            if not isinstance(module, torch.jit.ScriptModule):
-                parts = ["Module", str(index) if several else "", path, type(module).__name__]
-                found.setdefault(id(module), (module, ".".join(part for part in parts if part)))
+            parts = ["Module", str(index) if several else "", path, type(module).__name__]
+            found.setdefault(id(module), (module, ".".join(part for part in parts if part)))
     return list(found.values())
+
+
+class _Hooked:
+    """A parameter that we have a hook on, before those of others: they may use the gradient up."""
+
+    __slots__ = ("_identity", "handle")
+
+    def __init__(self, parameter: nn.Parameter, hook: Hook) -> None:
+        self._identity = id(parameter)
+        self.handle: Any = parameter.register_post_accumulate_grad_hook(hook)  # type: ignore[no-untyped-call]
+        hooks: Any = parameter._post_accumulate_grad_hooks
+        others = [(key, other) for key, other in hooks.items() if other is not hook]
+        for key, _ in others:  # torch goes by the order of insertion, not by that of an OrderedDict
+            del hooks[key]
+        hooks.update(others)
+
+    def is_of(self, parameter: nn.Parameter) -> bool:
+        """Tell whether it is this one; where it is gone, another may be at its address."""
+        return self._identity == id(parameter) and self.handle.hooks_dict_ref() is not None
 
 
 class ModuleWatcher:
@@ -61,19 +95,26 @@ class ModuleWatcher:
         self._called: set[str] = set()  # in this step, and recorded
         self._names: dict[int, tuple[weakref.ref[nn.Module], str]] = {}
         self._handles: list[Any] = []
-        self._gradient_handles: dict[tuple[int, str], dict[str, Any]] = {}
+        self._hooked: dict[tuple[int, str], dict[str, _Hooked]] = {}
         self._lazy: dict[int, str] = {}  # modules whose parameters are made by their first call
         self._events: dict[str, dict[str, int]] = {}
+        self._scripted: dict[str, None] = {}
         self._local = threading.local()
         self._drafts: dict[str, Draft] = {}
 
     def attach(self, models: nn.Module | Sequence[nn.Module]) -> None:
         """Hook every module; those that are hooked already stay as they are."""
         self._thread = threading.get_ident()
-        for module, name in named_modules(models):
-            if self.name_of(module) is None:
+        for module, name in _named(models):
+            if isinstance(module, torch.jit.ScriptModule):
+                self._scripted.setdefault(name.rpartition(".")[0])
+            elif self.name_of(module) is None:
                 self._names[id(module)] = weakref.ref(module), name
                 self._hook(module, name)
+
+    def sentences(self) -> list[str]:
+        outermost = [name for name in self._scripted if name.rpartition(".")[0] not in self._scripted]
+        return [f"{name} is scripted or traced and was passed over." for name in outermost]
 
     def attach_one(self, module: nn.Module, name: str, *, has_gradients: bool) -> None:
         """Hook one module alone, under a name of its own; its parameters too where `has_gradients`."""
@@ -97,10 +138,10 @@ class ModuleWatcher:
 
     def detach(self) -> None:
         self.detach_calls()
-        for handles in self._gradient_handles.values():
-            for handle in handles.values():
-                handle.remove()
-        self._gradient_handles.clear()
+        for hooked in self._hooked.values():
+            for parameter in hooked.values():
+                parameter.handle.remove()
+        self._hooked.clear()
         self._lazy.clear()
         self._names.clear()
 
@@ -127,14 +168,18 @@ class ModuleWatcher:
     def _hook(self, module: nn.Module, name: str, *, has_gradients: bool = True) -> None:
         boundary = self._recorder.boundary
 
-        def entered(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            call = boundary.run(name, self._enter, module, name, args, kwargs)
-            if call is not None:
-                call.start_clock(boundary)
+        # Who fuses modules hands their hooks to another one, and not that they take keywords.
+        def entered(called: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> None:
+            if called is module:
+                frame = sys._getframe(2)
+                call = boundary.run(name, self._enter, module, name, args, kwargs or {}, frame)
+                if call is not None:
+                    call.start_clock(boundary)
 
-        def left(_: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
-            error = sys.exc_info()[1]
-            boundary.run(name, self._leave, module, output, error)
+        def left(called: nn.Module, *arguments: Any) -> None:
+            if called is module:
+                error, frame = sys.exc_info()[1], sys._getframe(2)
+                boundary.run(name, self._leave, module, arguments[-1], error, frame)
 
         self._handles.append(module.register_forward_pre_hook(Hook(entered), with_kwargs=True, prepend=True))
         self._handles.append(module.register_forward_hook(Hook(left), with_kwargs=True, always_call=True))
@@ -142,19 +187,28 @@ class ModuleWatcher:
             self._hook_parameters(module, name)
 
     def _hook_parameters(self, module: nn.Module, name: str) -> None:
-        """Hook the parameters of a module that are not hooked yet; a lazy module has them after its first call."""
-        handles = self._gradient_handles.setdefault((id(module), name), {})
+        """Hook the parameters of a module that are not hooked yet.
+
+        They may be frozen when the step begins, or another tensor later; a lazy module has them after its first call.
+        """
+        hooked = self._hooked.setdefault((id(module), name), {})
         for parameter_name, parameter in module._parameters.items():
-            if parameter is None or parameter_name in handles:
+            if parameter is None:
+                continue
+            known = hooked.get(parameter_name)
+            if known is not None and known.is_of(parameter):
                 continue
             unmade: bool = is_lazy(parameter)
             if unmade:
                 self._lazy[id(module)] = name
             elif parameter.requires_grad and parameter.is_leaf:
-                handles[parameter_name] = self._hook_parameter(name, parameter_name, parameter)
+                hooked[parameter_name] = _Hooked(parameter, self._accumulated(name, parameter_name))
 
-    def _enter(self, module: nn.Module, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call | None:
+    def _enter(
+        self, module: nn.Module, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], frame: FrameType
+    ) -> Call | None:
         recorder = self._recorder
+        self._drop_interrupted(frame)
         is_wanted = recorder.is_recording and not self.is_paused
         if self._covered.is_compiled or not (is_wanted or self.is_paused or recorder.is_waiting):
             return None
@@ -167,7 +221,7 @@ class ModuleWatcher:
         parents = recorder.parents
         parent, outside = parents[-1] if parents else None, list(parents)
         # First of all: whatever fails below, the module is open, and `_leave` will come.
-        opened = _Open(module)
+        opened = _Open(module, record, Place.of(frame))
         if not self._open and threading.get_ident() != self._thread:
             opened.brought_mode = not is_on(self._mode)
             if opened.brought_mode:
@@ -176,32 +230,49 @@ class ModuleWatcher:
         parents.append(record)
         if self._records and recorder.selection.takes_call(record, outside):
             self._called.add(name)
+            if (id(module), name) in self._hooked:
+                self._hook_parameters(module, name)
             call = recorder.open(Draft(record, "forward"), args, kwargs, parent)
             call.draft.is_recompute = bool(mark)
             call.draft.parameters = self._parameters_of(module, record)
-            call.mutated = None
             recorder.meter.flush()
             opened.call = call
         return opened.call
+
+    def _drop_interrupted(self, frame: FrameType) -> None:
+        """Close modules that are open no more although nobody said so, with all that is inside them."""
+        stack = self._open
+        gone = next((index for index, opened in enumerate(stack) if not opened.place.is_below(frame)), len(stack))
+        while len(stack) > gone:
+            opened = self._close_innermost()
+            if opened.call is not None and opened.call.generation == self._recorder.generation:
+                self._recorder.failed(opened.call, NeverLeftError())
+        self._recorder.drop_ended_parents(frame)
+
+    def _close_innermost(self) -> _Open:
+        opened = self._open.pop()
+        if opened.brought_mode:
+            take_off(self._mode)
+        parents = self._recorder.parents
+        if opened.record in parents:
+            del parents[parents.index(opened.record) :]
+        return opened
 
     def _parameters_of(self, module: nn.Module, record: str) -> dict[str, Any]:
         made = {key: value for key, value in module._parameters.items() if value is not None and not is_lazy(value)}
         observer = self._recorder.observer_of(record)
         return {key: observer.nest(value) for key, value in made.items()}
 
-    def _leave(self, module: nn.Module, output: Any, error: BaseException | None) -> None:
+    def _leave(self, module: nn.Module, output: Any, error: BaseException | None, frame: FrameType) -> None:
         stack = self._open
         if not any(opened.module is module for opened in stack):
             return  # entered before the recording began
         while stack:
             # Modules inside that raised are still open; they did not return.
-            opened = stack.pop()
-            if opened.brought_mode:
-                take_off(self._mode)
-            if self._recorder.parents:
-                self._recorder.parents.pop()
+            opened = self._close_innermost()
             if opened.module is module:
                 if opened.call is not None:
+                    opened.call.frame = frame
                     if id(module) in self._lazy:
                         self._hook_parameters(module, self._lazy.pop(id(module)))
                     self._end(opened, opened.call, output, error)
@@ -214,11 +285,11 @@ class ModuleWatcher:
         else:
             self._recorder.end(call, output)
 
-    def _hook_parameter(self, name: str, parameter_name: str, parameter: nn.Parameter) -> Any:
+    def _accumulated(self, name: str, parameter_name: str) -> Hook:
         def accumulated(leaf: torch.Tensor) -> None:
             self._recorder.boundary.run(name, self._take_gradient, name, parameter_name, leaf)
 
-        return parameter.register_post_accumulate_grad_hook(Hook(accumulated))  # type: ignore[no-untyped-call]
+        return Hook(accumulated)
 
     def _take_gradient(self, name: str, parameter_name: str, leaf: torch.Tensor) -> None:
         if not self._recorder.selection.takes_backwards:

@@ -30,7 +30,7 @@ class Output:
         if is_tensor and tensor.bench_path is not None:
             self._differing = Differing(Path(tensor.bench_path), most=tensor.diff_nums, rank=rank)
         self._writer = RunWriter(
-            config.dump_path,
+            Path(config.dump_path).expanduser(),
             task=config.task,
             level=level,
             rank=rank,
@@ -109,7 +109,10 @@ class Output:
         finished = self._writer.written
         left_out = [*missing, *self._refused, *unwritten(list(finished))]
         if self._failure is not None:
-            left_out.insert(0, f"{counted(self._started - len(finished), 'step')} not finished: {self._failure}")
+            unfinished = self._started - len(finished)
+            left_out.insert(
+                0, f"{counted(unfinished, 'step')} not finished: {self._failure}" if unfinished else str(self._failure)
+            )
         line = closing_line(
             self._writer.path,
             records=self._in_structure if self._task == "structure" else sum(finished.values()),

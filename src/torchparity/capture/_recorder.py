@@ -13,16 +13,20 @@ from typing import Any
 
 import msgspec
 import torch
+import torch.utils.checkpoint
 
 from torchparity.capture import _gradients
 from torchparity.capture._apis import Api
 from torchparity.capture._boundary import Boundary
 from torchparity.capture._drafts import BackwardDraft, Draft, Observer, slots_of
 from torchparity.capture._finished import FinishedStep
+from torchparity.capture._frames import Place, runs_code_of
 from torchparity.capture._meter import Meter
 from torchparity.capture._selection import Role, Selection
 from torchparity.capture._stacks import StackBook
 from torchparity.capture._storing import StoringMeter
+
+_OPTIMIZER = "optimizer"
 
 
 class OutlivedError(Exception):
@@ -40,17 +44,20 @@ class NameTakenError(Exception):
 
 
 class Call(msgspec.Struct):
-    """A call under way: its draft, and where the gradients of its inputs will arrive."""
+    """A call under way: its draft, and the inputs whose gradients will arrive."""
 
     draft: Draft
     generation: int
-    edges: _gradients.InputEdges | None = None
+    inputs: list[torch.Tensor] | None = None  # None where gradients are not watched
+    sequence: int = 0
+    edges: _gradients.InputEdges | None = None  # of a call that may change its inputs
     slots: Any = None
     kwarg_slots: Any = None
     began: float = 0.0
     spent_before: float = 0.0
     parent: str | None = None
     mutated: torch.Tensor | None = None
+    version: int = 0  # of what it may change
     frame: Any = None  # where the call is; still running when the call ends
 
     def start_clock(self, boundary: Boundary) -> None:
@@ -69,6 +76,8 @@ class Recorder:
     stacks: StackBook | None
     is_recording: bool = False
     is_waiting: bool = False  # for some call, or has had it: others are counted and no more
+    late: int = 0  # gradients that came after the step of their call
+    graphs_made: int = 0  # by how many backward passes that are under way, with `create_graph`
 
     def __post_init__(self) -> None:
         self.observer = Observer(self.meter)
@@ -91,6 +100,20 @@ class Recorder:
         found: list[str] = local.parents
         return found
 
+    def enter_optimizer(self, frame: FrameType) -> None:
+        """Note that what is called from here on is called by an optimizer."""
+        self.parents.append(_OPTIMIZER)
+        self._local.optimizer = Place.of(frame)
+
+    def leave_optimizer(self) -> None:
+        if _OPTIMIZER in self.parents:
+            del self.parents[self.parents.index(_OPTIMIZER) :]
+
+    def drop_ended_parents(self, frame: FrameType) -> None:
+        """Leave an optimizer that raised: torch calls no hook then."""
+        if _OPTIMIZER in self.parents and not self._local.optimizer.is_below(frame):
+            self.leave_optimizer()
+
     def number(self, counted: str) -> int:
         """Return how often something was called before in this step."""
         with self.lock:
@@ -104,8 +127,12 @@ class Recorder:
         A recomputed forward runs inside backward with gradients on; it has numbers of its own, so that
         the other calls keep theirs whether or not activations are recomputed.
         """
-        mark = "#recompute" if in_graph_task() and torch.is_grad_enabled() else ""
+        mark = "#recompute" if in_graph_task() and torch.is_grad_enabled() and self._is_recomputing() else ""
         return self.number(counted + mark), mark
+
+    def _is_recomputing(self) -> bool:
+        """Tell it from a backward that makes a graph of its own, in which gradients are on too."""
+        return not self.graphs_made or runs_code_of(torch.utils.checkpoint.__file__)
 
     def observer_of(self, record: str) -> Observer:
         """Return who looks at a record's tensors: of some the values are kept too."""
@@ -123,16 +150,22 @@ class Recorder:
         number, mark = self.count(api.name)
         name, recomputed = f"{api.name}.{number}.forward{mark}", bool(mark)
         parents = self.parents
+        if parents and parents[-1] == _OPTIMIZER:
+            self.drop_ended_parents(frame)
         if not self.selection.takes_call(name, parents):
             return None
         draft = Draft(name, "forward", is_recompute=recomputed, in_backward=in_backward and not recomputed)
-        call = self.open(draft, args, kwargs, parents[-1] if parents else None)
-        if api.writes or "out" in kwargs:
+        writes = api.writes or "out" in kwargs
+        call = self.open(draft, args, kwargs, parents[-1] if parents else None, writes=writes)
+        if writes:
             self.meter.flush()  # else its inputs are the same after it, and measured together with its outputs
+            self._expect_mutated(call, args)
         call.frame = frame
         return call
 
-    def open(self, draft: Draft, args: Sequence[Any], kwargs: dict[str, Any], parent: str | None) -> Call:
+    def open(
+        self, draft: Draft, args: Sequence[Any], kwargs: dict[str, Any], parent: str | None, *, writes: bool = True
+    ) -> Call:
         """Look at the inputs of a call of an API or a module."""
         call = Call(draft, self.generation, parent=parent)
         found: list[torch.Tensor] | None = [] if torch.is_grad_enabled() and self.selection.takes_backwards else None
@@ -147,25 +180,28 @@ class Recorder:
             if kwargs:
                 call.kwarg_slots = slots_of(kwargs, found)
             # Without an input that requires a gradient too: a module's parameters may give its output one.
-            call.edges = _gradients.InputEdges(found)
-        if args and isinstance(args[0], torch.Tensor):
-            call.mutated = args[0]
+            call.inputs, call.sequence = found, _gradients.next_sequence()
+            call.edges = _gradients.InputEdges(found, call.sequence) if writes else None
         return call
+
+    def _expect_mutated(self, call: Call, args: Sequence[Any]) -> None:
+        if call.inputs is not None and args and isinstance(args[0], torch.Tensor) and not args[0].is_inference():
+            call.mutated, call.version = args[0], args[0]._version
 
     def end(self, call: Call, output: Any, *, keep: bool = True) -> None:
         """Look at the outputs of a call and watch for its gradients."""
         draft = call.draft
         draft.seconds = self._seconds(call)
         outputs = output if isinstance(output, (tuple, list)) and not isinstance(output, torch.Size) else (output,)
-        found: list[torch.Tensor] | None = None if call.edges is None else []
+        found: list[torch.Tensor] | None = None if call.inputs is None else []
         if self.selection.takes("forward", "output"):
             draft.output, slots = self.observer_of(draft.name).look(outputs, found, keep=keep)
         elif found is not None:
             slots = slots_of(list(outputs), found)
         self.meter.flush()
         self._add_call(call)
-        if call.edges is not None and found is not None:
-            self._watch(call, call.edges, slots, found)
+        if call.inputs is not None and found is not None:
+            self._watch(call, call.inputs, slots, found)
 
     def failed(self, call: Call, error: BaseException) -> None:
         """Record a call that raised; recomputation ends early by raising, which is no failure."""
@@ -219,17 +255,20 @@ class Recorder:
                 self.stacks.forget()
             return FinishedStep(drafts, stacks, construct, fill)
 
-    def _watch(self, call: Call, edges: _gradients.InputEdges, slots: Any, found: list[torch.Tensor]) -> None:
-        forward = call.draft.name
+    def _watch(self, call: Call, inputs: list[torch.Tensor], slots: Any, found: list[torch.Tensor]) -> None:
+        forward, mutated = call.draft.name, call.mutated
+        has_mutated = mutated is not None and mutated.requires_grad and mutated._version != call.version
+        if not found and not has_mutated:
+            return
         backward = _backward_of(forward)
         if not self.selection.takes_backward(backward, forward):
             return
+        taker = _Taker(self, BackwardDraft(backward, call.slots, call.kwarg_slots or {}, slots), call.parent)
+        edges = call.edges or _gradients.InputEdges(inputs, call.sequence)
         if found:
-            taker = _Taker(self, BackwardDraft(backward, call.slots, call.kwarg_slots or {}, slots), call.parent)
             self._leaf_hooks += _gradients.watch(edges, found, taker)
-        elif call.mutated is not None and call.mutated.requires_grad:
-            taker = _Taker(self, BackwardDraft(backward, call.slots, call.kwarg_slots or {}, slots), call.parent)
-            _gradients.watch_mutated(edges, call.mutated, taker)
+        elif mutated is not None:
+            _gradients.watch_mutated(edges, mutated, taker)
 
 
 class _Taker:
@@ -255,6 +294,8 @@ class _Taker:
         with recorder.lock:  # a step that ends in another thread meanwhile comes before or after
             if self._generation == recorder.generation:
                 recorder.boundary.run(self._backward.name, work, *arguments)
+            elif recorder.is_recording:
+                recorder.late += 1
 
     def _take(self, role: Role, side: int, slot: int, gradient: torch.Tensor) -> None:
         recorder, backward = self._recorder, self._backward

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from torchparity.capture._hooks import Hook
+from torchparity.capture._patches import Patches
 
 _ENTRANCE = "create_script_module"
 
@@ -19,18 +20,14 @@ class ScriptingGuard:
     """Wraps the one function that makes script modules while attached."""
 
     def __init__(self) -> None:
-        self._original: Callable[..., Any] | None = None
+        self._patches = Patches()
 
     def attach(self) -> None:
-        recursive: Any = torch.jit._recursive
-        if self._original is None and hasattr(recursive, _ENTRANCE):
-            self._original = getattr(recursive, _ENTRANCE)
-            setattr(recursive, _ENTRANCE, _without_hooks(self._original))
+        if not self._patches and hasattr(torch.jit._recursive, _ENTRANCE):
+            self._patches.put(torch.jit._recursive, _ENTRANCE, _without_hooks)
 
     def detach(self) -> None:
-        if self._original is not None:
-            setattr(torch.jit._recursive, _ENTRANCE, self._original)
-            self._original = None
+        self._patches.end()
 
 
 def _without_hooks(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import threading
 import weakref
 from collections.abc import Sequence
@@ -29,6 +30,7 @@ from torchparity.capture._tokens import TokenCounter, checked_range
 from torchparity.capture._watching import Watching
 from torchparity.config import LARGEST_INDEX, CaptureConfig, StatisticsTask, TensorTask
 from torchparity.errors import ConfigError, RecordingEndedError
+from torchparity.naming import counted
 from torchparity.storage import SharedTensor
 
 _log = logging.getLogger("torchparity")
@@ -81,9 +83,11 @@ class Session:
         With `enable_dataloader` it names the model, and the next batch begins the recording;
         with `token_range` a call of the model does.
         """
-        if self._is_over or self._is_watching:
+        if self._is_over or self._is_watching or not self._belongs_here():
             return
         self._check_model(model)
+        if rank is not None and (type(rank) is not int or not 0 <= rank <= LARGEST_INDEX):
+            raise ConfigError(f"start(rank_id={rank!r}): a rank is a whole number from 0 to {LARGEST_INDEX}.")
         tokens = None if token_range is None else checked_range(token_range, model)
         self._was_started = self._is_started = self._has_begun = True
         if self._config.enable_dataloader:
@@ -111,11 +115,13 @@ class Session:
                 self._warn("step() was called again without start() in between; of that step nothing is recorded")
             self._end_step()
 
-    def close(self) -> None:
-        """Write what is left, wait for the disk and say in one line what there is."""
+    def close(self, error: BaseException | None = None) -> None:
+        """Write what is left, wait for the disk and say in one line what there is; `error` ended the training."""
         if self._is_closed:
             return
         if not self._is_over and (self._is_watching or self._has_data):
+            if error is not None:
+                self._unreached[f"step {self._step} was cut off by {type(error).__name__}."] = None
             self._end_step()
         self._pause()
         self._watching.end_step()
@@ -124,9 +130,22 @@ class Session:
         if os.getpid() != self._process:
             return  # a forked child has no part in it
         if self._output is not None:
-            self._output.close([*self._left_out(), *self._unwanted_steps()])
+            self._output.close([*self._left_out(self._boundary.sentences()), *self._unwanted_steps()])
         elif self._was_started and self._config.rank:
-            _log.info("torchparity: recorded nothing: this is rank %d, and rank=%s", _rank(), self._config.rank)
+            # Of many ranks those that are not wanted are not worth a warning.
+            level = logging.INFO if "WORLD_SIZE" in os.environ or _rank() else logging.WARNING
+            _log.log(level, "torchparity: recorded nothing: this is rank %d, and rank=%s", _rank(), self._config.rank)
+
+    def _belongs_here(self) -> bool:
+        """Tell whether this process records: a forked one does where nothing was begun before the fork."""
+        if os.getpid() == self._process:
+            return True
+        if self._was_started:
+            self._warn("a forked process does not go on with a recording; make a PrecisionDebugger in it")
+            return False
+        self._process = os.getpid()
+        self._boundary.belong_here()
+        return True
 
     def save(self, variable: Any, name: str, save_backward: bool = True) -> None:
         """Record one value by hand, and its gradient; at level debug nothing else begins the recording."""
@@ -164,8 +183,11 @@ class Session:
         asked = self._config.step
         if not asked or any(self._first_step <= step < self._step for step in asked):
             return []
-        came = f"steps {self._first_step} to {self._step - 1}" if self._step > self._first_step else "no step"
-        return [f"steps {', '.join(map(str, asked[:5]))} were asked for, and {came} came."]
+        last = self._step - 1
+        came = "no step" if last < self._first_step else f"steps {self._first_step} to {last}"
+        came = f"step {last}" if last == self._first_step else came
+        wanted = f"step {asked[0]} was" if len(asked) == 1 else f"steps {', '.join(map(str, asked[:5]))} were"
+        return [f"{wanted} asked for, and {came} came."]
 
     def _check_model(self, model: Models | None) -> None:
         if self._level in ("L0", "mix") and model is None:
@@ -226,7 +248,7 @@ class Session:
     def _write_step(self) -> None:
         done = self._recorder.take_step()
         if self._output is not None:
-            self._output.write(self._step, done, self._left_out())
+            self._output.write(self._step, done, self._left_out(self._boundary.sentences_of_step()))
             self._is_over = self._output.is_over
 
     def _store(self, tensor: SharedTensor) -> None:
@@ -268,10 +290,10 @@ class Session:
             self._said.add(sentence)
             _log.warning("torchparity: %s", sentence)
 
-    def _left_out(self) -> list[str]:
-        watching = self._watching
-        seen = [*self._boundary.sentences(), *watching.compiled.sentences(), *watching.graphs.sentences()]
-        return [*seen, *self._unreached]
+    def _left_out(self, failures: list[str]) -> list[str]:
+        late = self._recorder.late
+        too_late = [f"{counted(late, 'gradient')} came after the step of its call had ended."] if late else []
+        return [*failures, *self._watching.sentences(), *self._unreached, *too_late]
 
 
 def _recorder(config: CaptureConfig, boundary: Boundary, store: Store) -> Recorder:
@@ -302,12 +324,14 @@ def _at_exit(session: Session) -> None:
 
     def close() -> None:
         if (found := known()) is not None:
-            found.close()
+            found.close(None if hasattr(sys, "ps1") else getattr(sys, "last_value", None))
 
     threading._register_atexit(close)  # type: ignore[attr-defined]
 
 
 def _rank() -> int:
-    return (
-        torch.distributed.get_rank() if torch.distributed.is_available() and torch.distributed.is_initialized() else 0
-    )
+    """Return this process's rank; before its group is made what torchrun says it will be."""
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        return torch.distributed.get_rank()
+    announced = os.environ.get("RANK", "")
+    return int(announced) if announced.isdecimal() and "WORLD_SIZE" in os.environ else 0

@@ -27,7 +27,7 @@ class ApiWatcher(TorchFunctionMode):
         super().__init__()
         self._recorder, self._apis, self.records = recorder, apis, records
         self.counts = records  # where APIs are recorded at all
-        self._engine = Engine(self)
+        self._engine = Engine(self, recorder)
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
@@ -40,7 +40,8 @@ class ApiWatcher(TorchFunctionMode):
             api = self._apis[func]
         except TypeError:  # it has no hash; a user's own
             return func(*args, **kwargs)
-        if api.is_idle or (api.is_harmless and not self.counts) or torch._C._get_tracing_state() is not None:
+        is_idle = api.is_idle or (api.is_harmless and not self.counts and "out" not in kwargs)
+        if is_idle or torch._C._get_tracing_state() is not None:
             return func(*args, **kwargs)
         if not self._recorder.is_recording:
             self._count(api)
@@ -53,10 +54,7 @@ class ApiWatcher(TorchFunctionMode):
         if api.treatment == "record" and self.records:
             return self._recorded(api, func, args, kwargs)
         self._count(api)
-        output = func(*args, **kwargs)
-        if api.writes_unversioned:
-            self._recorder.boundary.run(api.name, self._renew_written, api, args, kwargs)
-        return output
+        return self._passed_over(api, func, args, kwargs)
 
     def _count(self, api: Api) -> None:
         """Count a call that is not recorded: the numbers of others do not depend on what is."""
@@ -69,7 +67,7 @@ class ApiWatcher(TorchFunctionMode):
         frame = sys._getframe(2)
         call: Call | None = recorder.boundary.run(api.name, recorder.begin, api, args, kwargs, frame)
         if call is None:
-            return func(*args, **kwargs)
+            return self._passed_over(api, func, args, kwargs)
         call.start_clock(recorder.boundary)
         try:
             output = func(*args, **kwargs)
@@ -78,6 +76,19 @@ class ApiWatcher(TorchFunctionMode):
             raise
         recorder.boundary.run(api.name, self._finish, api, call, args, kwargs, output)
         return output
+
+    def _passed_over(self, api: Api, func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """Call what is not recorded, and note what it may have written."""
+        output = func(*args, **kwargs)
+        if api.writes_unversioned:
+            self._recorder.boundary.run(api.name, self._renew_written, api, args, kwargs)
+        elif api.writes or "out" in kwargs:
+            self._recorder.boundary.run(api.name, self._note_written, args, kwargs)
+        return output
+
+    def _note_written(self, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+        """Look again at memories that were written: another tensor may have the same, and count its own versions."""
+        self._recorder.meter.written(*tensors_in((*args, *kwargs.values())))
 
     def _finish(self, api: Api, call: Call, args: Sequence[Any], kwargs: dict[str, Any], output: Any) -> None:
         if not (_holds_tensor(args) or _holds_tensor(output) or _holds_tensor(kwargs)):

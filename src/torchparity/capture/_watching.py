@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from torchparity.capture._compiled import CompiledRegions
 from torchparity.capture._covered import Covered
 from torchparity.capture._custom import CustomApis
 from torchparity.capture._distributed import CollectiveWatcher
+from torchparity.capture._fastpaths import FastPaths
 from torchparity.capture._graphs import GraphWatcher
 from torchparity.capture._mode_stack import put_below, take_off
 from torchparity.capture._modules import ModuleWatcher
@@ -35,6 +37,7 @@ class Watching:
         self.custom = CustomApis(recorder, self._apis, covered)
         self.compiled = CompiledRegions(recorder, self._apis, covered, self._modules.name_of)
         self.graphs = GraphWatcher(recorder)
+        self._fast_paths = FastPaths(self._apis)
         self._scripting = ScriptingGuard()
         self._optimizer_hooks: list[Any] = []
 
@@ -50,6 +53,7 @@ class Watching:
         self._recorder.boundary.run("start", self._recorder.meter.distrust_all)  # nobody saw what was done since stop
         self.compiled.attach()
         self.graphs.attach()
+        self._fast_paths.attach()
         self._optimizer_hooks = [
             register_optimizer_step_pre_hook(self._enter_optimizer),
             register_optimizer_step_post_hook(self._leave_optimizer),
@@ -64,6 +68,7 @@ class Watching:
         self._optimizer_hooks.clear()
         self.compiled.detach()
         self.graphs.detach()
+        self._fast_paths.detach()
         self._recorder.parents.clear()
         take_off(self._apis)
         self._collectives.detach()
@@ -72,7 +77,12 @@ class Watching:
         self._modules.is_paused = False
         self._single.detach_calls()
 
+    def sentences(self) -> list[str]:
+        """Return what was passed over as a whole."""
+        return [*self.compiled.sentences(), *self.graphs.sentences(), *self._modules.sentences()]
+
     def end_step(self) -> None:
+        take_off(self._apis)  # where `off` came from within a call, torch has put it back since
         self._scripting.detach()
         for modules in (self._modules, self._single):
             modules.detach()
@@ -103,11 +113,11 @@ class Watching:
         self._apis.records = self._collectives.records = False
 
     def _enter_optimizer(self, *_: Any) -> None:
-        self._recorder.parents.append("optimizer")
+        frame = sys._getframe(1)
+        self._recorder.boundary.run("optimizer", self._recorder.enter_optimizer, frame)
 
     def _leave_optimizer(self, optimizer: Any, *_: Any) -> None:
-        if self._recorder.parents:
-            self._recorder.parents.pop()
+        self._recorder.boundary.run("optimizer", self._recorder.leave_optimizer)
         if not type(optimizer).__module__.startswith("torch.optim."):
             # Fused kernels of others write parameters below torch's version counters.
             self._recorder.boundary.run("optimizer", self._recorder.meter.distrust_all)

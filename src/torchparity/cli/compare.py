@@ -121,6 +121,8 @@ def _asked(options: Namespace) -> tuple[Path, Path, Options, Path | None]:
         raise ConfigError("-dm names pairs and -f looks for them; use one of the two.")
     by: Alignment | None = "fuzzy" if options.fuzzy_match else options.align
     if options.input_path is not None:
+        if options.candidate or options.target_path or options.baseline or options.golden_path:
+            raise ConfigError("the runs are given twice: by name and in -i compare.json; use one of the two.")
         config = load_compare_config(options.input_path)
         stacks = options.stack_mode if config.stack_path else None
         settings = Options(by=by or "name", highlight=options.highlight, stacks=stacks, stack_path=config.stack_path)
@@ -128,6 +130,8 @@ def _asked(options: Namespace) -> tuple[Path, Path, Options, Path | None]:
     candidate, baseline = options.candidate or options.target_path, options.baseline or options.golden_path
     if (options.candidate and options.target_path) or (options.baseline and options.golden_path):
         raise ConfigError("a run is given twice: as CANDIDATE BASELINE and with -tp/-gp; use one of the two.")
+    if options.output_path is None and (options.format or options.highlight or options.xlsx):
+        raise ConfigError("--format, --xlsx and -hl are about tables, which are written with -o DIR; give the folder.")
     if candidate is None or baseline is None:
         raise ConfigError("compare needs two runs: torchparity compare CANDIDATE BASELINE, or -i compare.json.")
     return candidate, baseline, Options(by=by or "order", highlight=options.highlight), options.output_path

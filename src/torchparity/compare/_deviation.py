@@ -23,6 +23,7 @@ _FLOAT8 = 0.5
 _ARGUMENT = 1e-5  # a number may have been read out of a tensor of float32
 _ARGUMENTS = frozenset({"bool", "int", "float", "complex", "slice", "torch.Size"})  # not devices, which may differ
 _ONLY_FLOATS = {float}
+_SUMS_OF_INTEGERS = 1e-6  # msprobe has their mean and norm in float32, and of one number the norm with its sign
 _MAX, _MIN, _MEAN, _NORM = range(4)
 _SUMMED = 4  # elements from which an output is taken for a sum
 _MARGIN = 8.0
@@ -69,17 +70,21 @@ def _of_statistics(row: Row) -> float | None:
         scale, above, below = max(abs(largest), abs(smallest)), abs(mine[0] - largest), abs(mine[1] - smallest)
         if 0 < scale < math.inf and 0 < norm < math.inf and above + below + mine[3] + abs(mine[2] - mean) < math.inf:
             shifted = abs(mine[2] - mean) * _root_of_count(row.baseline) if mine[2] != mean else 0.0
-            return float(max(above / scale, below / scale, abs(mine[3] - norm) / norm, shifted / norm))
+            return float(max(above / scale, below / scale, abs(abs(mine[3]) - norm) / norm, shifted / norm))
     if is_nonfinite_on_one_side(row):
         return math.inf
     scale = max((abs(value) for value in other[:_MEAN] if _is_scale(value)), default=0.0)
     known = [_of_statistic(mine[place], other[place], scale) for place in (_MAX, _MIN)]
+    sums: list[float | None] = []
     if _is_scale(other[_NORM]) and is_number(mine[_MEAN]) and is_number(other[_MEAN]):
         unit = abs(other[_NORM]) / _root_of_count(row.baseline)
-        known.append(_of_statistic(mine[_MEAN], other[_MEAN], unit))
+        sums.append(_of_statistic(mine[_MEAN], other[_MEAN], unit))
     if scale:
-        known.append(_of_statistic(mine[_NORM], other[_NORM], abs(other[_NORM]) if _is_scale(other[_NORM]) else scale))
-    return max((error for error in known if error is not None), default=None)
+        norm, whole = (abs(norm) if is_number(norm) else norm for norm in (mine[_NORM], other[_NORM]))
+        sums.append(_of_statistic(norm, whole, whole if _is_scale(whole) else scale))
+    if not _tolerance(row, from_equals=False):
+        sums = [0.0 if error is not None and error < _SUMS_OF_INTEGERS else error for error in sums]
+    return max((error for error in known + sums if error is not None), default=None)
 
 
 def _root_of_count(side: Side) -> float:

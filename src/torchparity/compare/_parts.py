@@ -107,12 +107,12 @@ class PartComparison:
         return self._stacks[record]
 
     def lines_of(self, record: str) -> Sequence[str]:
-        """Return where a record was called; of a module, where the first call inside of it was."""
+        """Return where a record was called; of a module, where the first call inside of it was, if there is one."""
         called = self.stack_of(record)
-        if called or not record.startswith("Module."):
+        if not record.startswith("Module."):
             return called
         inside = (name for name, parent in self.candidate.construct.items() if parent == record)
-        return next((frames for name in inside if (frames := self.stack_of(name))), ())
+        return next((frames for name in inside if (frames := self.stack_of(name))), called)
 
     @cached_property
     def _stacks(self) -> _Stacks:

@@ -17,7 +17,11 @@ from llvmlite import ir
 from numba import njit, prange, types
 from numba.extending import intrinsic
 
+from torchparity.errors import ConfigError
 from torchparity.kernels._vectors import PORTION, larger, smaller, sums_of_floats
+
+if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
+    raise ConfigError("NUMBA_DISABLE_JIT turns off the compiler that tensors are measured with; unset it.")
 
 SUM, SQUARES, MAX, MIN, ZEROS, NANS, INFS, NEGATIVE_INFS = range(8)
 ROW = 8

@@ -91,7 +91,7 @@ class RunWriter:
         check_choice("task", task, get_args(Task))
         check_choice("level", level, get_args(Level))
         check_number("rank", rank)
-        self.path, self.rank = Path(path), rank
+        self._given, self._root, self.rank = Path(path), Path(path).absolute(), rank
         self._format: TensorFormat = plugins.load("storage", tensor_format)
         self._format.prepare_to_write()
         self._info = RunInfo(task=task, level=level, tool=converted_from, run_id=uuid.uuid4().hex)
@@ -109,6 +109,11 @@ class RunWriter:
         self._ahead = Ahead()
         self._thread = threading.Thread(target=self._work, name="torchparity-writer")
         self._thread.start()
+
+    @property
+    def path(self) -> Path:
+        """Where the run is: as it was given, as long as that is the same place from here."""
+        return self._given if self._given.absolute() == self._root else self._root
 
     def __enter__(self) -> RunWriter:
         return self
@@ -132,7 +137,7 @@ class RunWriter:
         check_number("step", step)
         if step in self._steps:
             raise ConfigError(f"step {step} was written already; each step is written once.")
-        folder = self.path / f"step{step}" / f"rank{self.rank}"
+        folder = self._root / f"step{step}" / f"rank{self.rank}"
         if has_records(folder):
             raise RunExistsError(folder)
         self._steps.add(step)
@@ -232,16 +237,18 @@ class RunWriter:
     def _make_room(self, overwrite: bool) -> None:
         """Create the run folder; refuse this rank's earlier steps, or remove them when asked to."""
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            old = [folder for folder in self.path.glob(f"step*/rank{self.rank}") if has_records(folder)]
+            self._root.mkdir(parents=True, exist_ok=True)
+            old = [folder for folder in self._root.glob(f"step*/rank{self.rank}") if has_records(folder)]
             if old and not overwrite:
                 raise RunExistsError(self.path)
             for folder in old:
-                remove_part(folder, self.path)
-            if not os.access(self.path, os.W_OK | os.X_OK):
+                remove_part(folder, self._root)
+            if not os.access(self._root, os.W_OK | os.X_OK):
                 raise RunWriteError(self.path, "permission denied")
         except OSError as error:
             raise RunWriteError(error.filename or self.path, _reason(error)) from None
+        except ValueError as error:  # a letter that no path can have here
+            raise RunWriteError(ascii(str(self._given)), str(error)) from None
 
     def _work(self) -> None:
         step: StepWriter | None = None

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from torchparity import __version__
-from torchparity.errors import InternalError
+from torchparity.errors import InternalError, RunWriteError
 from torchparity.records import Location, Record, RunInfo, StackGroup, TensorLeaf
 from torchparity.storage._encoding import EncodedLeaves, EncodedRecord, leaf_to_json, record_to_json
 from torchparity.storage._formats import TensorFormat, TensorSink
@@ -38,7 +38,10 @@ class StepWriter:
         self._sink: TensorSink | None = None
         self._leaves = EncodedLeaves()
         folder.mkdir(parents=True, exist_ok=True)
-        self._journal = (folder / JOURNAL).open("wb")
+        try:
+            self._journal = (folder / JOURNAL).open("xb")
+        except FileExistsError:
+            raise RunWriteError(folder, "another process records there as the same rank") from None
         self._journal.write(encode(self._head()) + b"\n")
 
     def add(self, record: Record, tensors: Mapping[str, SharedTensor], *, skip: bool) -> None:

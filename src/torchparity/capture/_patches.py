@@ -1,0 +1,52 @@
+"""What of torch is replaced for a while, and put back in whatever order recordings end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+_MARK = "_torchparity_patch"
+
+
+class _Patch:
+    """One attribute that was replaced."""
+
+    def __init__(self, owner: Any, name: str, put: Any) -> None:
+        self._owner, self._name, self._put = owner, name, put
+        self._before, self._is_own = getattr(owner, name), name in vars(owner)
+        self._is_done = False
+        setattr(put, _MARK, self)
+        setattr(owner, name, put)
+
+    def end(self) -> None:
+        """Put back what was there, unless another recording has replaced ours meanwhile: then that will do it."""
+        self._is_done = True
+        while True:
+            found = getattr(self._owner, self._name)
+            patch = getattr(found, _MARK, None)
+            if not isinstance(patch, _Patch) or patch._put is not found or not patch._is_done:
+                return
+            if patch._is_own:
+                setattr(self._owner, self._name, patch._before)
+            else:
+                delattr(self._owner, self._name)
+
+
+class Patches:
+    """The attributes that one watcher has replaced."""
+
+    def __init__(self) -> None:
+        self._made: list[_Patch] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._made)
+
+    def put(self, owner: Any, name: str, wrapped: Callable[[Any], Callable[..., Any]]) -> None:
+        """Replace an attribute by what `wrapped` makes of it."""
+        self._made.append(_Patch(owner, name, wrapped(getattr(owner, name))))
+
+    def end(self) -> None:
+        """Put back every one."""
+        made, self._made = self._made, []
+        for patch in reversed(made):
+            patch.end()
