@@ -83,12 +83,17 @@ class Api:
     @cached_property
     def is_harmless(self) -> bool:
         """Whether a call writes nothing and shows no memory; asked, like the next, for every one."""
-        return self.treatment != "engine" and not (self.exposes_storage or self.writes_unversioned or self.writes)
+        return self.is_plain and not self.writes
 
     @cached_property
     def is_idle(self) -> bool:
         """Whether nothing is done about a call."""
         return self.treatment == "pass" and self.is_harmless
+
+    @cached_property
+    def is_plain(self) -> bool:
+        """Whether a call writes no more than its arguments, and nothing that torch does not count."""
+        return self.treatment != "engine" and not self.exposes_storage and not self.writes_unversioned
 
     @property
     def writes_unversioned(self) -> bool:

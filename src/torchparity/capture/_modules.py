@@ -209,6 +209,8 @@ class ModuleWatcher:
     ) -> Call | None:
         recorder = self._recorder
         self._drop_interrupted(frame)
+        if recorder.is_in_optimizer:
+            recorder.meter.distrust_all()  # what its closure calls may have been written by it
         is_wanted = recorder.is_recording and not self.is_paused
         if self._covered.is_compiled or not (is_wanted or self.is_paused or recorder.is_waiting):
             return None

@@ -100,6 +100,11 @@ class Recorder:
         found: list[str] = local.parents
         return found
 
+    @property
+    def is_in_optimizer(self) -> bool:
+        """Whether an optimizer is under way in this thread, and no module inside of it."""
+        return self.parents[-1:] == [_OPTIMIZER]
+
     def enter_optimizer(self, frame: FrameType) -> None:
         """Note that what is called from here on is called by an optimizer."""
         self.parents.append(_OPTIMIZER)
@@ -113,6 +118,7 @@ class Recorder:
         """Leave an optimizer that raised: torch calls no hook then."""
         if _OPTIMIZER in self.parents and not self._local.optimizer.is_below(frame):
             self.leave_optimizer()
+            self.meter.distrust_all()
 
     def number(self, counted: str) -> int:
         """Return how often something was called before in this step."""

@@ -46,6 +46,8 @@ class ApiWatcher(TorchFunctionMode):
         if not self._recorder.is_recording:
             self._count(api)
             return func(*args, **kwargs)
+        if not self.counts and api.is_plain and self._recorder.is_in_optimizer:
+            return func(*args, **kwargs)  # what it writes is looked at again when it is done, or calls a module
         if api.exposes_storage:
             tensors = [value for value in args if isinstance(value, torch.Tensor)]
             self._recorder.boundary.run(api.name, self._recorder.meter.distrust, *tensors)

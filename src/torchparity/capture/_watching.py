@@ -118,6 +118,6 @@ class Watching:
 
     def _leave_optimizer(self, optimizer: Any, *_: Any) -> None:
         self._recorder.boundary.run("optimizer", self._recorder.leave_optimizer)
-        if not type(optimizer).__module__.startswith("torch.optim."):
-            # Fused kernels of others write parameters below torch's version counters.
+        if not self._has_apis or not type(optimizer).__module__.startswith("torch.optim."):
+            # Nobody looked at each call; and fused kernels of others write parameters below torch's version counters.
             self._recorder.boundary.run("optimizer", self._recorder.meter.distrust_all)
