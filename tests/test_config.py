@@ -184,3 +184,16 @@ def test_compare_json_without_a_run_says_which(tmp_path):
 
     with pytest.raises(ConfigError, match="'bench_path' is missing"):
         load_compare_config(file)
+
+
+def test_what_old_templates_have_for_other_tools_is_passed_over():
+    template = {
+        "task": "tensor",
+        "tensor": {"scope": [], "list": ["relu"], "data_mode": ["all"], "file_format": "npy"},
+        "overflow_check": {"overflow_nums": 1, "check_mode": "all"},
+        "grad_probe": {"grad_level": "L1", "param_list": [], "bounds": [-1, 0, 1]},
+    }
+
+    assert capture_config(template).tensor.list == ["relu"]
+    with pytest.raises(ConfigError, match="unknown field 'statistics.file_format'"):
+        capture_config({"statistics": {"file_format": "npy"}})

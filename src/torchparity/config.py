@@ -122,6 +122,10 @@ _BLOCKS = {
 }
 _BLOCK_FIELDS = frozenset(name for block in _BLOCKS.values() for name in block.__struct_fields__)
 
+# The template that came with msprobe 8.2.0 has these for another framework or another tool; recording never read them.
+_FOREIGN = frozenset({"grad_probe"})
+_FOREIGN_FIELDS = {"tensor": "file_format", "overflow_check": "check_mode"}
+
 Settings = TypeVar("Settings", bound=msgspec.Struct)
 
 
@@ -135,13 +139,18 @@ def capture_config(values: Mapping[str, Any], *, source: str = "config") -> Capt
     if not isinstance(values, Mapping):
         raise ConfigError(f"{source}: settings are a mapping of fields, not a {type(values).__name__}.")
     prepared = {
-        key: _indices(value, key, source) if key in ("rank", "step") else value
+        key: _indices(value, key, source) if key in ("rank", "step") else _without_foreign(key, value)
         for key, value in values.items()
-        if value is not None or key not in ("rank", "step")
+        if (value is not None or key not in ("rank", "step")) and key not in _FOREIGN
     }
     config = _struct(CaptureConfig, prepared, source, "")
     _check_capture(config, source)
     return config
+
+
+def _without_foreign(block: str, value: Any) -> Any:
+    foreign = _FOREIGN_FIELDS.get(block)
+    return {key: each for key, each in value.items() if key != foreign} if isinstance(value, dict) else value
 
 
 def with_keywords(settings: Mapping[str, Any], keywords: Mapping[str, Any], *, source: str) -> dict[str, Any]:

@@ -123,6 +123,8 @@ def _tensor_to_json(leaf: TensorLeaf, number: NumberSpelling) -> dict[str, Any]:
     if kept is not None:
         entry["Max"], entry["Min"] = number(kept.max), number(kept.min)
         entry["Mean"], entry["Norm"] = number(kept.mean), number(kept.norm)
+    elif leaf.checksum is not None:
+        entry["md5"] = leaf.checksum  # with xor msprobe has it here
     if leaf.requires_grad is not None:
         entry["requires_grad"] = leaf.requires_grad
     if leaf.checksum is not None:
