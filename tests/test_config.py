@@ -195,5 +195,5 @@ def test_what_old_templates_have_for_other_tools_is_passed_over():
     }
 
     assert capture_config(template).tensor.list == ["relu"]
-    with pytest.raises(ConfigError, match="unknown field 'statistics.file_format'"):
+    with pytest.raises(ConfigError, match=r"unknown field 'statistics\.file_format'"):
         capture_config({"statistics": {"file_format": "npy"}})

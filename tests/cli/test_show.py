@@ -316,3 +316,15 @@ def test_help_imports_nothing_heavy(arguments):
 
 def test_no_command_is_a_usage_error():
     assert "COMMAND" in run(check=2).stderr
+
+
+def test_a_file_that_is_gone_is_said_once(tmp_path):
+    with capture(tmp_path, task="tensor"):
+        for number in range(5):
+            torch.full((3,), float(number)).exp()
+    (shard,) = tmp_path.rglob("*.safetensors")
+    shard.unlink()
+
+    lines = [line for line in run("show", tmp_path, check=2).stderr.splitlines() if shard.name in line]
+
+    assert len(lines) == 1 and "Torch.full.0.forward.output.0 and 14 more tensors" in lines[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, cached_property
 from os.path import splitext
@@ -18,7 +18,7 @@ from torchparity.errors import (
     RecordNameError,
     RunNotFoundError,
 )
-from torchparity.naming import Direction, parse_record
+from torchparity.naming import Direction, counted, parse_record
 from torchparity.records import Record, RunInfo, StackGroup, TensorLeaf
 from torchparity.storage._formats import TensorFormat, TensorSource
 from torchparity.storage._layout import TENSOR_FOLDER, PartPath, find_parts, has_records, is_finished, ptdbg_files
@@ -175,16 +175,19 @@ class RunPart:
         return self._examine(deep=True)
 
     def _examine(self, *, deep: bool) -> list[str]:
-        found = self.problems
-        if deep:
-            read = self._verified_values()
-            return found + [f"{name}: {error}" for name, error in read if isinstance(error, ParityError)]
+        return self.problems + _grouped(self._damaged_values() if deep else self._missing_values())
+
+    def _damaged_values(self) -> Iterator[tuple[str, ParityError]]:
+        for name, read in self._verified_values():
+            if isinstance(read, ParityError):
+                yield name, read
+
+    def _missing_values(self) -> Iterator[tuple[str, ParityError]]:
         for name, leaf in self.tensors():
             try:
                 self._source(leaf).look(leaf)
             except (DamagedFileError, RunNotFoundError) as error:
-                found.append(f"{name}: {error}")
-        return found
+                yield name, error
 
     def _verified_values(self) -> Iterator[tuple[str, HostTensor | ParityError]]:
         named = list(self.tensors())
@@ -258,3 +261,12 @@ def _direction_of(record: str) -> Direction:
         return parse_record(record).direction
     except RecordNameError:
         return "forward"  # a user's own prefix may be anything
+
+
+def _grouped(failures: Iterable[tuple[str, ParityError]]) -> list[str]:
+    """Return one sentence for each thing that is wrong: a file that is gone has thousands of tensors."""
+    names: dict[str, list[str]] = {}
+    for name, error in failures:
+        names.setdefault(str(error), []).append(name)
+    more = {error: f" and {counted(len(known) - 1, 'more tensor')}" for error, known in names.items() if len(known) > 1}
+    return [f"{known[0]}{more.get(error, '')}: {error}" for error, known in names.items()]
