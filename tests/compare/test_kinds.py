@@ -96,3 +96,14 @@ def test_a_run_that_lost_what_the_other_has_does_not_agree_without_a_word(tmp_pa
 
     assert "3 rows of which one run has nothing that can be read could not be compared" in done.headline()
     assert done.has_differences
+
+
+def test_one_run_of_msprobes_is_said_to_be_one(runs, golden):
+    theirs = next((golden / "runs").iterdir())
+
+    said = [
+        "msprobe's, which has wrong gradients" in " ".join(done.notes)
+        for done in (compare(runs("statistics"), theirs), compare(theirs, theirs), compare(runs("md5"), runs("md5")))
+    ]
+
+    assert said == [True, False, False]
