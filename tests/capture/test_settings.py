@@ -322,3 +322,14 @@ def test_a_mistyped_keyword_is_answered_with_the_nearest(tmp_path):
 def test_a_field_of_another_task_is_refused(tmp_path):
     with pytest.raises(ConfigError, match=r"'statistics\.bench_path'"):
         PrecisionDebugger(dump_path=tmp_path, bench_path="x")
+
+
+def test_without_extra_info_there_are_no_stacks_and_parents(tmp_path):
+    for name, extra_info in (("with", True), ("without", False)):
+        with capture(tmp_path / name, extra_info=extra_info):
+            torch.ones(1).exp()
+
+    files = [{file.name for file in (tmp_path / name / "step0" / "rank0").iterdir()} for name in ("with", "without")]
+    assert files[0] - files[1] == {"stack.json", "construct.json"}
+    part = open_run(tmp_path / "without").part()
+    assert part.problems == [] and part.look() == [] and list(part.stacks) == []

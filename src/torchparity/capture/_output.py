@@ -38,6 +38,7 @@ class Output:
             overwrite=config.overwrite,
             skip_unwritable=True,
         )
+        self._has_extra = config.extra_info or config.task == "structure"
         self._has_values = is_tensor or bool(config.statistics.tensor_list)
         self._failure: ParityError | None = None
         self._refused: list[str] = []
@@ -71,7 +72,8 @@ class Output:
                 self._in_structure += sum(draft.direction == "forward" for draft in done.drafts)
             else:
                 self._writer.add_later([draft.name for draft in done.drafts], done.encoded)
-            self._writer.finish_step(stacks=done.stacks, construct=done.construct, missing=[*missing, *self._refused])
+            stacks, construct = (done.stacks, done.construct) if self._has_extra else (None, None)
+            self._writer.finish_step(stacks=stacks, construct=construct, missing=[*missing, *self._refused])
         except ParityError as error:
             self._fail(error)
 

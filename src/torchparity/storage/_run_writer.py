@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import get_args
 
 from torchparity import plugins
@@ -56,8 +56,8 @@ class _Encode:
 
 @dataclass(frozen=True)
 class _Finish:
-    stacks: Iterable[StackGroup]
-    construct: Mapping[str, str | None]
+    stacks: Iterable[StackGroup] | None
+    construct: Mapping[str, str | None] | None
     missing: Iterable[str]
 
 
@@ -191,19 +191,22 @@ class RunWriter:
     def finish_step(
         self,
         *,
-        stacks: Iterable[StackGroup] = (),
-        construct: Mapping[str, str | None] | None = None,
+        stacks: Iterable[StackGroup] | None = (),
+        construct: Mapping[str, str | None] | None = MappingProxyType({}),
         missing: Iterable[str] = (),
     ) -> None:
         """End the step: everything handed over is written and dump.json appears. Does not wait for that.
 
+        Where `stacks` or `construct` are None there is no such file.
         `missing` are sentences about what the step lacks; every reader of the run repeats them.
         """
         self._refuse_if_closed()
         if self._step is None:
             raise ConfigError("there is no step to finish; call start_step first.")
         self._step = None
-        self._queue.put(_Finish(list(stacks), dict(construct or {}), list(missing)), _RECORD_BYTES)
+        groups = None if stacks is None else list(stacks)
+        parents = None if construct is None else dict(construct)
+        self._queue.put(_Finish(groups, parents, list(missing)), _RECORD_BYTES)
 
     def close(self) -> None:
         """Wait until everything is on disk; raise what went wrong on the way. A step in hand stays a journal."""

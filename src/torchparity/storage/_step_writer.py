@@ -68,12 +68,19 @@ class StepWriter:
         """Make what was added survive this process."""
         self._journal.flush()
 
-    def finish(self, stacks: Iterable[StackGroup], construct: Mapping[str, str | None], missing: Iterable[str]) -> None:
+    def finish(
+        self,
+        stacks: Iterable[StackGroup] | None,
+        construct: Mapping[str, str | None] | None,
+        missing: Iterable[str],
+    ) -> None:
         if self._sink is not None:
             self._sink.close()
-        groups = {str(index): [group.records, group.frames] for index, group in enumerate(stacks)}
-        _write_whole(self.folder / "stack.json", _lines_of(groups))
-        _write_whole(self.folder / "construct.json", _lines_of(dict(construct)))
+        if stacks is not None:
+            groups = {str(index): [group.records, group.frames] for index, group in enumerate(stacks)}
+            _write_whole(self.folder / "stack.json", _lines_of(groups))
+        if construct is not None:
+            _write_whole(self.folder / "construct.json", _lines_of(dict(construct)))
         for name, lines in self._lines.items():
             if lines or (name == "dump.json" and not self._lines["debug.json"]):
                 head = encode(self._head([*missing, *self._left_out]))[:-1]
