@@ -7,13 +7,14 @@ import multiprocessing
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 import torch
 from torch import nn
 
 from tests.conftest import ROOT
-from torchparity import ParityError, compare, open_run
+from torchparity import Record, compare, open_run
 from torchparity.capture import PrecisionDebugger, capture
 from torchparity.errors import ConfigError, RunWriteError
 from torchparity.storage import RunWriter
@@ -51,19 +52,22 @@ def test_a_home_folder_is_found(tmp_path, monkeypatch):
     assert open_run(tmp_path / "run").steps == [0]
 
 
-def test_of_two_writers_of_one_rank_the_second_is_refused(tmp_path):
+def test_of_two_writers_of_one_rank_the_second_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("torchparity.storage._run_writer.has_records", lambda folder: False)  # both look, then write
     first, second = RunWriter(tmp_path), RunWriter(tmp_path)
     first.start_step(0)
-    while not (tmp_path / "step0" / "rank0" / "journal.jsonl").exists():
-        pass
-    with pytest.raises(ParityError, match=r"same rank|already holds"):
+    first.add(Record(name="Torch.exp.0.forward", direction="forward"))
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "step0" / "rank0" / "journal.jsonl").exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    with pytest.raises(RunWriteError, match="another process records there as the same rank"):
         second.start_step(0)
         second.finish_step()
         second.close()
     first.finish_step()
     first.close()
 
-    assert open_run(tmp_path).steps == [0]
+    assert list(open_run(tmp_path).part().records) == ["Torch.exp.0.forward"]
 
 
 def test_before_its_group_is_made_a_process_has_the_rank_that_was_announced(tmp_path, monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from torch.overrides import TorchFunctionMode
 from tests.conftest import ROOT
 from torchparity import open_run
 from torchparity.capture import PrecisionDebugger, capture
+from torchparity.capture._recorder import Recorder
 
 LEVELS = [("L0", True), ("L1", True), ("L1", False), ("mix", True)]
 
@@ -42,6 +44,51 @@ def test_a_transformer_in_evaluation_takes_its_fast_path(tmp_path, level, with_m
         assert "Torch._transformer_encoder_layer_fwd.1.forward" in names
     if level != "L1":
         assert "Module.layers.1.TransformerEncoderLayer.forward.0" in names
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_two_recordings_at_once_let_it_take_its_fast_path(tmp_path):
+    torch.manual_seed(0)
+    model = nn.TransformerEncoder(nn.TransformerEncoderLayer(32, 4, 64, batch_first=True), 2).eval()
+    x, padding = torch.randn(3, 7, 32), torch.zeros(3, 7, dtype=torch.bool)
+    padding[0, 4:] = True
+    with torch.no_grad():
+        alone = model(x, src_key_padding_mask=padding)
+        with capture(tmp_path / "a", model=model), capture(tmp_path / "b", level="L1"):
+            recorded = model(x, src_key_padding_mask=padding)
+
+    assert torch.equal(alone, recorded)
+
+
+@pytest.mark.parametrize("level", ["L0", "L1", "mix"])
+def test_a_compiled_transformer_in_evaluation_is_compiled_once(tmp_path, level):
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+    model, x, graphs = nn.TransformerEncoderLayer(32, 4, 64, batch_first=True).eval(), torch.randn(3, 7, 32), []
+
+    def count(graph, inputs):
+        graphs.append(graph)
+        return graph
+
+    compiled = torch.compile(model, backend=count, fullgraph=True)
+    with torch.no_grad():
+        alone = compiled(x)
+        for number in range(2):
+            with capture(tmp_path / str(number), model=model, level=level):
+                assert torch.equal(compiled(x), alone)
+                assert torch.equal(model(x), alone)
+
+    assert len(graphs) == 1
+
+
+def test_a_function_compiled_under_two_recordings_is_passed_over_by_both(tmp_path):
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda x: x.sin() * 2, backend="eager")
+    with capture(tmp_path / "a"), capture(tmp_path / "b"):
+        compiled(torch.ones(2))
+
+    for name in "ab":
+        assert list(open_run(tmp_path / name).part().records) == ["Torch.ones.0.forward"]
 
 
 def test_what_asks_for_functions_of_a_tensors_own_is_answered_as_before(tmp_path):
@@ -212,6 +259,7 @@ def of_torch():
         torch.jit._recursive.create_script_module,
         torch.cuda.CUDAGraph.replay,
         torch.distributed.P2POp.__init__,
+        vars(torch.distributed.P2POp)["__new__"],
         torch.distributed.all_reduce,
         torch.autograd._engine_run_backward,
         torch.overrides.has_torch_function,
@@ -237,24 +285,52 @@ def test_recordings_that_overlap_leave_torch_as_it_was(tmp_path, first_ends_firs
     assert of_torch() == before
 
 
-@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no alarms here")
-def test_what_a_signals_handler_raises_reaches_the_user(tmp_path):
-    class LateError(Exception):
-        pass
+class LateError(Exception):
+    pass
 
-    def late(*_):
+
+def late(number, frame, extra=None):
+    raise LateError
+
+
+def late_of_any(*_):
+    raise LateError
+
+
+def late_and_put_back(number, frame):
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    raise LateError
+
+
+class Late:
+    def __call__(self, number, frame):
         raise LateError
 
-    before, model = signal.signal(signal.SIGALRM, late), nn.Linear(8, 8)
+
+class InheritsLate(Late):
+    pass
+
+
+HANDLERS = [late, late_of_any, late_and_put_back, functools.partial(late, extra=1), InheritsLate(), Late().__call__]
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="no alarms here")
+@pytest.mark.parametrize("handler", HANDLERS)
+def test_what_a_signals_handler_raises_reaches_the_user(tmp_path, monkeypatch, handler):
+    original, before = Recorder.open, signal.signal(signal.SIGALRM, handler)
+
+    def interrupted(*arguments, **options):
+        signal.raise_signal(signal.SIGALRM)
+        return original(*arguments, **options)
+
     try:
-        with capture(tmp_path, model=model) as recording:
-            model(torch.ones(1, 8))
-            for _ in range(20):
-                recording.step()
-                with pytest.raises(LateError):
-                    signal.setitimer(signal.ITIMER_REAL, 0.005)
-                    for _ in range(2_000):
-                        model(torch.ones(1, 8))
+        with capture(tmp_path):
+            monkeypatch.setattr(Recorder, "open", interrupted)
+            with pytest.raises(LateError):
+                torch.ones(1).exp()
+            monkeypatch.undo()
+            torch.ones(1).sin()
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+    assert "Tensor.sin.0.forward" in open_run(tmp_path).part().records

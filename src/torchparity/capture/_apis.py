@@ -82,13 +82,8 @@ class Api:
 
     @cached_property
     def is_harmless(self) -> bool:
-        """Whether a call writes nothing and shows no memory; asked, like the next, for every one."""
+        """Whether a call writes nothing and shows no memory; asked for every one."""
         return self.is_plain and not self.writes
-
-    @cached_property
-    def is_idle(self) -> bool:
-        """Whether nothing is done about a call."""
-        return self.treatment == "pass" and self.is_harmless
 
     @cached_property
     def is_plain(self) -> bool:
@@ -114,13 +109,14 @@ class ApiTable(dict[Callable[..., Any], Api]):
 
     def _describe(self, function: Callable[..., Any]) -> Api:
         full = _full_name(function)
-        if full in _ENGINE or function is torch.autograd.grad:
+        if full in _ENGINE or function in (torch.autograd.grad, torch.autograd.backward):
             return Api(full, "engine")
         attribute = full.endswith((".__get__", ".__set__", ".__delete__"))
         name = full.removesuffix(".__get__").rpartition(".")[2] if attribute else full.rpartition(".")[2]
         exposes = full in _EXPOSES or name in _EXPOSES_BY_NAME
         if attribute and not (self._views and name in _VIEW_ATTRIBUTES and full.endswith("__get__")):
-            return Api("", "pass", exposes_storage=exposes, writes=False)
+            writes = full.endswith((".real.__set__", ".imag.__set__"))
+            return Api("", "pass", exposes_storage=exposes, writes=writes)
         is_known = full.startswith(("torch.", "aten.")) and not full.startswith("torch.nn.functional.")
         is_idle = name in _QUESTIONS or (name in _VIEWS and not self._views)
         if (is_known and is_idle) or full.startswith(("profiler.", "prim.")):  # F.unfold, say, is no view

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 import time
 import traceback
 from collections import Counter
@@ -15,6 +14,7 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 _log = logging.getLogger("torchparity")
+_OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 Result = TypeVar("Result")
 
 
@@ -75,12 +75,19 @@ def _sentences(failures: Counter[str]) -> list[str]:
 
 
 def _is_of_a_signal(error: Exception) -> bool:
-    """Tell whether a handler of the user's raised it, an alarm's say, which came while our code ran."""
-    handlers = [signal.getsignal(number) for number in signal.valid_signals()]
-    functions = [getattr(handler, "__func__", handler) for handler in handlers]
-    functions += [vars(type(handler)).get("__call__") for handler in handlers]
-    codes = [getattr(function, "__code__", None) for function in functions]
-    return any(frame.f_code in codes for frame, _ in traceback.walk_tb(error.__traceback__))
+    """Tell whether a handler of the user's raised it, an alarm's say, which came while our code ran.
+
+    Python calls a handler with the frame that was interrupted, which nobody else who is called by us has.
+    """
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    for frame in frames:
+        if not frame.f_code.co_filename.startswith(_OURS):
+            values = [
+                part for value in frame.f_locals.values() for part in (value if type(value) is tuple else [value])
+            ]
+            if any(value is known for value in values for known in frames):
+                return True
+    return False
 
 
 def attempted(work: Callable[[], Result]) -> Result | Exception:

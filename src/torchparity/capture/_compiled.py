@@ -20,6 +20,8 @@ import torch
 from torch import nn
 
 from torchparity.capture._covered import Covered
+from torchparity.capture._fastpaths import FastPaths
+from torchparity.capture._frames import who_calls
 from torchparity.capture._mode_stack import put_back, take_off
 from torchparity.capture._patches import Patches
 from torchparity.capture._recorder import Recorder
@@ -44,9 +46,11 @@ class CompiledRegions:
         recorder: Recorder,
         mode: ApiWatcher,
         covered: Covered,
+        fast_paths: FastPaths,
         name_of: Callable[[nn.Module], str | None],
     ) -> None:
         self._recorder, self._mode, self._covered, self._name_of = recorder, mode, covered, name_of
+        self._fast_paths = fast_paths
         self._region = _Region()
         self._entrance, self._compile = Patches(), Patches()
         self._names: dict[str, None] = {}
@@ -84,7 +88,7 @@ class CompiledRegions:
 
     def _watched(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
         def set_eval_frame(callback: Any) -> Any:
-            frame, region = sys._getframe(1), self._region
+            frame, region = who_calls(), self._region
             if region.frame is None:
                 # Others call this too; only the wrapper of a compiled function closes over `fn`.
                 if callable(callback) and "fn" in frame.f_code.co_freevars and self._recorder.is_recording:
@@ -99,6 +103,7 @@ class CompiledRegions:
         name = self._called(frame.f_locals.get("fn"))
         self._region.frame, self._region.place = id(frame), take_off(self._mode)
         self._covered.is_compiled = True
+        self._fast_paths.detach()
         if name not in self._names:
             self._names[name] = None
             _log.warning("torchparity passes over %s: it is compiled, so what it does inside is not recorded", name)
@@ -106,8 +111,10 @@ class CompiledRegions:
     def _leave(self) -> None:
         place, self._region.frame, self._region.place = self._region.place, None, None
         self._covered.is_compiled = False
-        if place is not None and self._recorder.is_recording:
-            put_back(self._mode, place)
+        if self._recorder.is_recording:
+            self._fast_paths.attach()
+            if place is not None:
+                put_back(self._mode, place)
 
     def _called(self, function: Any) -> str:
         owner = getattr(function, "__self__", None)

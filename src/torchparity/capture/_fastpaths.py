@@ -17,6 +17,7 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
+from torchparity.capture._frames import who_calls
 from torchparity.capture._hooks import Hook
 from torchparity.capture._mode_stack import put_back, take_off
 from torchparity.capture._patches import Patches
@@ -25,7 +26,7 @@ _ASKING = frozenset({"torch.nn.modules.transformer", "torch.nn.modules.activatio
 
 
 class FastPaths:
-    """Answers for one mode, and for our hooks, while attached."""
+    """Answers for one mode, and for our hooks, while attached; in compiled regions, which would see us, it is not."""
 
     def __init__(self, mode: TorchFunctionMode) -> None:
         self._mode, self._patches = mode, Patches()
@@ -41,7 +42,7 @@ class FastPaths:
     def _past_our_mode(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def has_torch_function(arguments: Any) -> Any:
-            if torch.compiler.is_compiling() or sys._getframe(1).f_globals.get("__name__") not in _ASKING:
+            if torch.compiler.is_compiling() or who_calls().f_globals.get("__name__") not in _ASKING:
                 return original(arguments)
             place = take_off(self._mode)
             try:

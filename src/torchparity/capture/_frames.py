@@ -13,24 +13,41 @@ class Place(NamedTuple):
     depth: int
     code: CodeType
 
-    @classmethod
-    def of(cls, frame: FrameType) -> Place:
-        return cls(len(_frames(frame)) - 1, frame.f_code)
 
-    def is_below(self, frame: FrameType) -> bool:
-        """Tell whether the call still runs, and what runs in `frame` was called by it."""
-        frames = _frames(frame)
-        return self.depth < len(frames) - 1 and frames[self.depth].f_code is self.code
+class Stack:
+    """The frames of a thread, the outermost first; walked once, and asked about several calls."""
+
+    __slots__ = ("_frames",)
+
+    def __init__(self, frame: FrameType) -> None:
+        found = [frame]
+        while (outer := found[-1].f_back) is not None:
+            found.append(outer)
+        self._frames = found[::-1]
+
+    def innermost(self) -> Place:
+        return Place(len(self._frames) - 1, self._frames[-1].f_code)
+
+    def is_inside(self, place: Place) -> bool:
+        """Tell whether a call still runs, and the innermost frame was called by it."""
+        return place.depth < len(self._frames) - 1 and self._frames[place.depth].f_code is place.code
+
+    def runs_code_of(self, file: str) -> bool:
+        """Tell whether a function of a file is under way."""
+        return any(frame.f_code.co_filename == file for frame in self._frames)
 
 
-def runs_code_of(file: str) -> bool:
-    """Tell whether a function of a file is under way in this thread."""
-    return any(frame.f_code.co_filename == file for frame in _frames(sys._getframe(1)))
+def has_caller(frame: FrameType, code: CodeType) -> bool:
+    """Tell whether some code is under way; looks from the inside, where it mostly is near."""
+    at: FrameType | None = frame
+    while at is not None and at.f_code is not code:
+        at = at.f_back
+    return at is not None
 
 
-def _frames(frame: FrameType) -> list[FrameType]:
-    """Return the frames of a stack, the outermost first."""
-    found = [frame]
-    while (outer := found[-1].f_back) is not None:
-        found.append(outer)
-    return found[::-1]
+def who_calls() -> FrameType:
+    """Return who called the function that asks; of several recordings each has its wrapper, which is passed over."""
+    frame, code = sys._getframe(2), sys._getframe(1).f_code
+    while frame.f_code is code and frame.f_back is not None:
+        frame = frame.f_back
+    return frame

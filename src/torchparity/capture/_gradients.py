@@ -48,7 +48,7 @@ class InputEdges:
 
     def __init__(self, inputs: Sequence[torch.Tensor], sequence: int) -> None:
         self.sequence = sequence
-        self.cast_to: dict[int, torch.dtype] = {}  # inputs that autocast has cast for several calls at once
+        self.cast_to: dict[int, torch.dtype] = {}  # inputs that are cast, by autocast for several calls at once
         self.edges: dict[Edge, list[int]] = {}
         self.leaves: list[tuple[torch.Tensor, int]] = []
         for slot, tensor in enumerate(inputs):
@@ -67,13 +67,18 @@ class InputEdges:
         return [slot for leaf, slot in self.leaves if leaf is variable]
 
     def slots_of_cast(self, node: Node) -> Sequence[int]:
-        """Return the inputs that a node of autocast's casts: it keeps the result, and all calls share the node."""
-        if not self.leaves or node.name() != _CAST or not torch._C._is_any_autocast_enabled():
+        """Return the inputs that a node casts: autocast keeps the result, and several calls share the node."""
+        if not self.leaves or type(node).__name__ != _CAST:
             return ()
         following, output = node.next_functions[0]
         slots = self.slots_of(following, output) if following is not None and type(following) is _Accumulator else ()
-        self.cast_to.update({slot: leaf.dtype for leaf, slot in self.leaves if slot in slots})
-        return slots
+        self.cast_to.update({_before_cast(slot): leaf.dtype for leaf, slot in self.leaves if slot in slots})
+        return [_before_cast(slot) for slot in slots]
+
+
+def _before_cast(slot: int) -> int:
+    """Return the number under which what flows into an input's cast is added up, and the input's for that one."""
+    return -1 - slot
 
 
 def next_sequence() -> int:
@@ -118,12 +123,15 @@ class Contributions:
                 self._wanted[slot] = self._wanted.get(slot, 0) + 1
             for slot in {slot for _, slot in found}:
                 self._nodes[slot] = self._nodes.get(slot, 0) + 1
+        for slot in list(self._wanted):
+            if slot < 0:  # the cast is one more node that leads to the input
+                whole = _before_cast(slot)
+                self._wanted[whole], self._nodes[whole] = self._wanted.get(whole, 0) + 1, self._nodes.get(whole, 0) + 1
 
     def add(self, slot: int, gradient: Gradient | None) -> None:
         wanted = self._wanted[slot]
         if wanted == 1:
-            if gradient is not None:
-                self._take(slot, gradient)
+            self._take(slot, gradient)
             return
         key = (slot, torch._C._current_graph_task_id())
         parts = self._parts.get(key)
@@ -136,21 +144,30 @@ class Contributions:
             self._hand_on(key)
 
     def _settle(self, key: tuple[int, int]) -> None:
+        before_cast = (_before_cast(key[0]), key[1])
+        if before_cast in self._parts and key[0] >= 0:
+            self._hand_on(before_cast)
         if key in self._parts:
             self._hand_on(key)
             self._taker.flush()
 
     def _hand_on(self, key: tuple[int, int]) -> None:
-        known = [part for part in self._parts.pop(key) if part is not None]
-        if known:
-            total = known[0]
-            for part in known[1:]:
-                total = total + part
-            self._take(key[0], total)
+        total: Gradient | None = None
+        for part in self._parts.pop(key):
+            if part is not None:
+                total = part if total is None else total + part
+        self._take(key[0], total)
 
-    def _take(self, slot: int, gradient: Gradient) -> None:
-        dtype = self._cast_to.get(slot)
-        self._taker.take_input(slot, gradient if dtype is None else gradient.detach().to(dtype))
+    def _take(self, slot: int, gradient: Gradient | None) -> None:
+        if slot < 0:
+            self.add(_before_cast(slot), None if gradient is None else _cast(gradient, self._cast_to[slot]))
+        elif gradient is not None:
+            self._taker.take_input(slot, gradient)
+
+
+def _cast(gradient: Gradient, dtype: torch.dtype) -> Gradient:
+    plain = gradient.detach()
+    return (plain.real if plain.is_complex() and not dtype.is_complex else plain).to(dtype)
 
 
 def _at_end_of_pass(work: Callable[[], None]) -> None:

@@ -9,7 +9,7 @@ import torch
 
 
 class Hook:
-    """A hook that a copy or a pickle of the model does not carry along: there it does nothing.
+    """A hook of which a copy or a pickle of the model has an idle one.
 
     Nor does it do anything while a compiler or tracer looks at the model, which would put
     our work into the user's graph.

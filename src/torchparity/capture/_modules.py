@@ -6,6 +6,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Sequence
+from itertools import chain
 from types import FrameType
 from typing import Any
 
@@ -15,7 +16,7 @@ from torch.nn.parameter import is_lazy
 
 from torchparity.capture._covered import Covered
 from torchparity.capture._drafts import Draft
-from torchparity.capture._frames import Place
+from torchparity.capture._frames import Place, Stack
 from torchparity.capture._hooks import Hook
 from torchparity.capture._mode_stack import is_on, put_below, take_off
 from torchparity.capture._recorder import Call, Recorder
@@ -95,7 +96,7 @@ class ModuleWatcher:
         self._called: set[str] = set()  # in this step, and recorded
         self._names: dict[int, tuple[weakref.ref[nn.Module], str]] = {}
         self._handles: list[Any] = []
-        self._hooked: dict[tuple[int, str], dict[str, _Hooked]] = {}
+        self._hooked: dict[tuple[int, str], dict[str, list[_Hooked]]] = {}
         self._lazy: dict[int, str] = {}  # modules whose parameters are made by their first call
         self._events: dict[str, dict[str, int]] = {}
         self._scripted: dict[str, None] = {}
@@ -139,7 +140,7 @@ class ModuleWatcher:
     def detach(self) -> None:
         self.detach_calls()
         for hooked in self._hooked.values():
-            for parameter in hooked.values():
+            for parameter in chain.from_iterable(hooked.values()):
                 parameter.handle.remove()
         self._hooked.clear()
         self._lazy.clear()
@@ -195,20 +196,21 @@ class ModuleWatcher:
         for parameter_name, parameter in module._parameters.items():
             if parameter is None:
                 continue
-            known = hooked.get(parameter_name)
-            if known is not None and known.is_of(parameter):
+            known = hooked.setdefault(parameter_name, [])  # several take turns under functional_call
+            if any(each.is_of(parameter) for each in known):
                 continue
             unmade: bool = is_lazy(parameter)
             if unmade:
                 self._lazy[id(module)] = name
             elif parameter.requires_grad and parameter.is_leaf:
-                hooked[parameter_name] = _Hooked(parameter, self._accumulated(name, parameter_name))
+                known.append(_Hooked(parameter, self._accumulated(name, parameter_name)))
 
     def _enter(
         self, module: nn.Module, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], frame: FrameType
     ) -> Call | None:
         recorder = self._recorder
-        self._drop_interrupted(frame)
+        stack = Stack(frame)
+        self._drop_interrupted(stack)
         if recorder.is_in_optimizer:
             recorder.meter.distrust_all()  # what its closure calls may have been written by it
         is_wanted = recorder.is_recording and not self.is_paused
@@ -223,7 +225,8 @@ class ModuleWatcher:
         parents = recorder.parents
         parent, outside = parents[-1] if parents else None, list(parents)
         # First of all: whatever fails below, the module is open, and `_leave` will come.
-        opened = _Open(module, record, Place.of(frame))
+        opened = _Open(module, record, stack.innermost())
+        recorder.module_code = frame.f_code
         if not self._open and threading.get_ident() != self._thread:
             opened.brought_mode = not is_on(self._mode)
             if opened.brought_mode:
@@ -241,15 +244,18 @@ class ModuleWatcher:
             opened.call = call
         return opened.call
 
-    def _drop_interrupted(self, frame: FrameType) -> None:
-        """Close modules that are open no more although nobody said so, with all that is inside them."""
-        stack = self._open
-        gone = next((index for index, opened in enumerate(stack) if not opened.place.is_below(frame)), len(stack))
-        while len(stack) > gone:
-            opened = self._close_innermost()
-            if opened.call is not None and opened.call.generation == self._recorder.generation:
-                self._recorder.failed(opened.call, NeverLeftError())
-        self._recorder.drop_ended_parents(frame)
+    def drop_interrupted(self, frame: FrameType) -> None:
+        """Close modules of this thread that are open no more although nobody said so."""
+        self._drop_interrupted(Stack(frame))
+
+    def _drop_interrupted(self, stack: Stack) -> None:
+        while self._open and not stack.is_inside(self._open[-1].place):
+            self._give_up(self._close_innermost())
+        self._recorder.drop_ended_optimizers(stack)
+
+    def _give_up(self, opened: _Open) -> None:
+        if opened.call is not None and opened.call.generation == self._recorder.generation:
+            self._recorder.failed(opened.call, NeverLeftError())
 
     def _close_innermost(self) -> _Open:
         opened = self._open.pop()
@@ -270,9 +276,11 @@ class ModuleWatcher:
         if not any(opened.module is module for opened in stack):
             return  # entered before the recording began
         while stack:
-            # Modules inside that raised are still open; they did not return.
+            # Modules inside that are still open did not return.
             opened = self._close_innermost()
-            if opened.module is module:
+            if opened.module is not module:
+                self._give_up(opened)
+            else:
                 if opened.call is not None:
                     opened.call.frame = frame
                     if id(module) in self._lazy:

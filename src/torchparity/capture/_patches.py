@@ -13,7 +13,7 @@ class _Patch:
 
     def __init__(self, owner: Any, name: str, put: Any) -> None:
         self._owner, self._name, self._put = owner, name, put
-        self._before, self._is_own = getattr(owner, name), name in vars(owner)
+        self._before, self._is_own = vars(owner).get(name), name in vars(owner)  # a staticmethod stays one
         self._is_done = False
         setattr(put, _MARK, self)
         setattr(owner, name, put)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import msgspec
@@ -20,7 +21,7 @@ from torchparity.capture._apis import Api
 from torchparity.capture._boundary import Boundary
 from torchparity.capture._drafts import BackwardDraft, Draft, Observer, slots_of
 from torchparity.capture._finished import FinishedStep
-from torchparity.capture._frames import Place, runs_code_of
+from torchparity.capture._frames import Stack, has_caller
 from torchparity.capture._meter import Meter
 from torchparity.capture._selection import Role, Selection
 from torchparity.capture._stacks import StackBook
@@ -88,6 +89,7 @@ class Recorder:
         self._drafts: list[Draft] = []
         self._construct: dict[str, str | None] = {}
         self._moments = itertools.count()
+        self.module_code: CodeType | None = None  # what calls the hooks of modules
         self.lock = threading.RLock()
         self.generation = 0  # counts steps: what a graph of an earlier step still says comes too late
 
@@ -96,29 +98,43 @@ class Recorder:
         """The modules this thread is inside of, outermost first."""
         local = self._local
         if getattr(local, "generation", -1) != self.generation:  # a thread may be inside one when a step ends
-            local.generation, local.parents = self.generation, []
+            local.generation, local.parents, local.optimizers = self.generation, [], []
         found: list[str] = local.parents
         return found
 
     @property
     def is_in_optimizer(self) -> bool:
         """Whether an optimizer is under way in this thread, and no module inside of it."""
-        return self.parents[-1:] == [_OPTIMIZER]
+        parents = self.parents
+        return bool(parents) and parents[-1] == _OPTIMIZER
 
     def enter_optimizer(self, frame: FrameType) -> None:
         """Note that what is called from here on is called by an optimizer."""
         self.parents.append(_OPTIMIZER)
-        self._local.optimizer = Place.of(frame)
+        self._local.optimizers.append(Stack(frame).innermost())
 
     def leave_optimizer(self) -> None:
-        if _OPTIMIZER in self.parents:
-            del self.parents[self.parents.index(_OPTIMIZER) :]
+        """Leave the innermost: one may be inside of another."""
+        parents = self.parents
+        if self._local.optimizers:
+            self._local.optimizers.pop()
+            while parents and parents.pop() != _OPTIMIZER:
+                pass
 
-    def drop_ended_parents(self, frame: FrameType) -> None:
-        """Leave an optimizer that raised: torch calls no hook then."""
-        if _OPTIMIZER in self.parents and not self._local.optimizer.is_below(frame):
+    def drop_ended_optimizers(self, stack: Stack) -> None:
+        """Leave those that raised: torch calls no hook then."""
+        while _OPTIMIZER in self.parents and not stack.is_inside(self._local.optimizers[-1]):
             self.leave_optimizer()
             self.meter.distrust_all()
+
+    def _parents_at(self, frame: FrameType) -> list[str]:
+        """Return what a call is inside of: torch tells no one that a module or an optimizer was interrupted."""
+        parents = self.parents
+        if parents and parents[-1] == _OPTIMIZER:
+            self.drop_ended_optimizers(Stack(frame))
+        elif parents and self.module_code is not None and not has_caller(frame, self.module_code):
+            parents.clear()
+        return parents
 
     def number(self, counted: str) -> int:
         """Return how often something was called before in this step."""
@@ -138,7 +154,7 @@ class Recorder:
 
     def _is_recomputing(self) -> bool:
         """Tell it from a backward that makes a graph of its own, in which gradients are on too."""
-        return not self.graphs_made or runs_code_of(torch.utils.checkpoint.__file__)
+        return not self.graphs_made or Stack(sys._getframe()).runs_code_of(torch.utils.checkpoint.__file__)
 
     def observer_of(self, record: str) -> Observer:
         """Return who looks at a record's tensors: of some the values are kept too."""
@@ -155,9 +171,7 @@ class Recorder:
             return None
         number, mark = self.count(api.name)
         name, recomputed = f"{api.name}.{number}.forward{mark}", bool(mark)
-        parents = self.parents
-        if parents and parents[-1] == _OPTIMIZER:
-            self.drop_ended_parents(frame)
+        parents = self._parents_at(frame)
         if not self.selection.takes_call(name, parents):
             return None
         draft = Draft(name, "forward", is_recompute=recomputed, in_backward=in_backward and not recomputed)

@@ -65,6 +65,7 @@ class Session:
         self._tokens: TokenCounter | None = None
         self._has_tokens = False  # some that were wanted came
         self._unreached: dict[str, None] = {}  # sentences about those that did not
+        self._late = 0  # gradients, over all steps
         self._is_over = self._is_closed = False
         self._process = os.getpid()
         if config.enable_dataloader:
@@ -130,7 +131,8 @@ class Session:
         if os.getpid() != self._process:
             return  # a forked child has no part in it
         if self._output is not None:
-            self._output.close([*self._left_out(self._boundary.sentences()), *self._unwanted_steps()])
+            said = self._left_out(self._boundary.sentences(), self._late + self._recorder.late)
+            self._output.close([*said, *self._unwanted_steps()])
         elif self._was_started and self._config.rank:
             # Of many ranks those that are not wanted are not worth a warning.
             level = logging.INFO if "WORLD_SIZE" in os.environ or _rank() else logging.WARNING
@@ -246,9 +248,10 @@ class Session:
         self._points.begin_step()
 
     def _write_step(self) -> None:
-        done = self._recorder.take_step()
+        done, late = self._recorder.take_step(), self._recorder.late
+        self._late, self._recorder.late = self._late + late, 0
         if self._output is not None:
-            self._output.write(self._step, done, self._left_out(self._boundary.sentences_of_step()))
+            self._output.write(self._step, done, self._left_out(self._boundary.sentences_of_step(), late))
             self._is_over = self._output.is_over
 
     def _store(self, tensor: SharedTensor) -> None:
@@ -290,9 +293,8 @@ class Session:
             self._said.add(sentence)
             _log.warning("torchparity: %s", sentence)
 
-    def _left_out(self, failures: list[str]) -> list[str]:
-        late = self._recorder.late
-        too_late = [f"{counted(late, 'gradient')} came after the step of its call had ended."] if late else []
+    def _left_out(self, failures: list[str], late: int) -> list[str]:
+        too_late = [f"{counted(late, 'gradient')} came too late, for calls of steps that had ended."] if late else []
         return [*failures, *self._watching.sentences(), *self._unreached, *too_late]
 
 
@@ -334,4 +336,5 @@ def _rank() -> int:
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         return torch.distributed.get_rank()
     announced = os.environ.get("RANK", "")
-    return int(announced) if announced.isdecimal() and "WORLD_SIZE" in os.environ else 0
+    known = int(announced) if announced.isdecimal() and "WORLD_SIZE" in os.environ else 0
+    return known if known <= LARGEST_INDEX else 0

@@ -40,7 +40,7 @@ class ApiWatcher(TorchFunctionMode):
             api = self._apis[func]
         except TypeError:  # it has no hash; a user's own
             return func(*args, **kwargs)
-        is_idle = api.is_idle or (api.is_harmless and not self.counts and "out" not in kwargs)
+        is_idle = api.is_harmless and "out" not in kwargs and (api.treatment == "pass" or not self.counts)
         if is_idle or torch._C._get_tracing_state() is not None:
             return func(*args, **kwargs)
         if not self._recorder.is_recording:
@@ -102,6 +102,10 @@ class ApiWatcher(TorchFunctionMode):
             _wait_for_host_copies((*args, *kwargs.values()), output)
         if api.writes_unversioned:
             self._renew_written(api, args, kwargs)
+        elif api.writes and args and isinstance(output, torch.Tensor) and output is args[0]:
+            self._recorder.meter.written(output)  # another tensor may have its memory, and just this version
+        elif output is None or "out" in kwargs:
+            self._note_written(args, kwargs)  # fused optimizers count no version
         self._recorder.end(call, output, keep=not api.is_factory)
 
     def _renew_written(self, api: Api, args: Sequence[Any], kwargs: dict[str, Any]) -> None:

@@ -35,9 +35,9 @@ class Watching:
         self._single = ModuleWatcher(recorder, covered, records=True, mode=self._apis)
         self._collectives = CollectiveWatcher(recorder, covered, self._apis, records=self._has_apis)
         self.custom = CustomApis(recorder, self._apis, covered)
-        self.compiled = CompiledRegions(recorder, self._apis, covered, self._modules.name_of)
-        self.graphs = GraphWatcher(recorder)
         self._fast_paths = FastPaths(self._apis)
+        self.compiled = CompiledRegions(recorder, self._apis, covered, self._fast_paths, self._modules.name_of)
+        self.graphs = GraphWatcher(recorder)
         self._scripting = ScriptingGuard()
         self._optimizer_hooks: list[Any] = []
 
@@ -66,6 +66,7 @@ class Watching:
         for hook in self._optimizer_hooks:
             hook.remove()
         self._optimizer_hooks.clear()
+        self._recorder.boundary.run("stop", self._modules.drop_interrupted, sys._getframe())
         self.compiled.detach()
         self.graphs.detach()
         self._fast_paths.detach()
@@ -119,5 +120,5 @@ class Watching:
     def _leave_optimizer(self, optimizer: Any, *_: Any) -> None:
         self._recorder.boundary.run("optimizer", self._recorder.leave_optimizer)
         if not self._has_apis or not type(optimizer).__module__.startswith("torch.optim."):
-            # Nobody looked at each call; and fused kernels of others write parameters below torch's version counters.
+            # Nobody looked at each call; and kernels of others write parameters below torch's version counters.
             self._recorder.boundary.run("optimizer", self._recorder.meter.distrust_all)
