@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
+import sys
 from pathlib import Path
 from types import MethodType
 
@@ -79,7 +81,9 @@ def main() -> None:
     record_two_steps(BAD, faulty=True)
     run("compare", str(BAD), str(GOOD), "-o", str(TABLES), "--format", "csv,xlsx", "-hl")
     run("show", str(BAD), FAULT)
-    print(f"\nMore to see:\n  torchparity show {GOOD}\n  torchparity show {BAD} {FAULT} --tensor output.0")
+    beside = Path(os.path.relpath(sys.executable)).with_name("torchparity")
+    command = "torchparity" if shutil.which("torchparity") or not beside.exists() else beside
+    print(f"\nMore to see:\n  {command} show {GOOD}\n  {command} show {BAD} {FAULT} --tensor output.0")
 
 
 if __name__ == "__main__":

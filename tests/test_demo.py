@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 
@@ -49,3 +50,13 @@ def test_make_clean_removes_what_the_demo_wrote(demo):
 
     assert sorted(folder.name for folder in demo[0].iterdir()) == sorted(FOLDERS)
     assert set(FOLDERS) <= set(recipe)
+
+
+def test_what_the_demo_says_to_type_next_works(demo):
+    folder, lines = demo
+    commands = lines[lines.index("More to see:") + 1 :]
+
+    assert len(commands) == 2
+    for command in commands:
+        done = subprocess.run(shlex.split(command), cwd=folder, capture_output=True, text=True, timeout=100)
+        assert done.returncode == 0, done.stderr
