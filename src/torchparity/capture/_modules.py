@@ -17,7 +17,7 @@ from torch.nn.parameter import is_lazy
 from torchparity.capture._covered import Covered
 from torchparity.capture._drafts import Draft
 from torchparity.capture._frames import Place, Stack
-from torchparity.capture._hooks import Hook
+from torchparity.capture._hooks import Hook, HookedParameter
 from torchparity.capture._mode_stack import is_on, put_below, take_off
 from torchparity.capture._recorder import Call, Recorder
 from torchparity.capture._watcher import ApiWatcher
@@ -60,25 +60,6 @@ def _named(models: nn.Module | Sequence[nn.Module]) -> list[tuple[nn.Module, str
     return list(found.values())
 
 
-class _Hooked:
-    """A parameter that we have a hook on, before those of others: they may use the gradient up."""
-
-    __slots__ = ("_identity", "handle")
-
-    def __init__(self, parameter: nn.Parameter, hook: Hook) -> None:
-        self._identity = id(parameter)
-        self.handle: Any = parameter.register_post_accumulate_grad_hook(hook)  # type: ignore[no-untyped-call]
-        hooks: Any = parameter._post_accumulate_grad_hooks
-        others = [(key, other) for key, other in hooks.items() if other is not hook]
-        for key, _ in others:  # torch goes by the order of insertion, not by that of an OrderedDict
-            del hooks[key]
-        hooks.update(others)
-
-    def is_of(self, parameter: nn.Parameter) -> bool:
-        """Tell whether it is this one; where it is gone, another may be at its address."""
-        return self._identity == id(parameter) and self.handle.hooks_dict_ref() is not None
-
-
 class ModuleWatcher:
     """Hooks the modules of one or several models between `attach` and `detach`.
 
@@ -96,7 +77,7 @@ class ModuleWatcher:
         self._called: set[str] = set()  # in this step, and recorded
         self._names: dict[int, tuple[weakref.ref[nn.Module], str]] = {}
         self._handles: list[Any] = []
-        self._hooked: dict[tuple[int, str], dict[str, list[_Hooked]]] = {}
+        self._hooked: dict[tuple[int, str], dict[str, list[HookedParameter]]] = {}
         self._lazy: dict[int, str] = {}  # modules whose parameters are made by their first call
         self._events: dict[str, dict[str, int]] = {}
         self._scripted: dict[str, None] = {}
@@ -203,7 +184,7 @@ class ModuleWatcher:
             if unmade:
                 self._lazy[id(module)] = name
             elif parameter.requires_grad and parameter.is_leaf:
-                known.append(_Hooked(parameter, self._accumulated(name, parameter_name)))
+                known.append(HookedParameter(parameter, self._accumulated(name, parameter_name)))
 
     def _enter(
         self, module: nn.Module, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], frame: FrameType
