@@ -157,12 +157,13 @@ def test_a_debugger_without_arguments_is_the_one_there_is(tmp_path):
         PrecisionDebugger.close()
 
 
-@pytest.mark.parametrize("step", [(0, 2), range(0, 3, 2), [0, 2], "0,2", None])
+def test_a_text_of_several_steps_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match="step"):
+        PrecisionDebugger(dump_path=str(tmp_path), level="L1", step="0,2")
+
+
+@pytest.mark.parametrize("step", [(0, 2), range(0, 3, 2), [0, 2], None])
 def test_steps_are_any_sequence(tmp_path, step):
-    if step == "0,2":
-        with pytest.raises(ConfigError, match="step"):
-            PrecisionDebugger(dump_path=str(tmp_path), level="L1", step=step)
-        return
     config = tmp_path / "config.json"
     config.write_text(json.dumps({"task": "statistics", "level": "L1", "rank": None, "step": None}))
     debugger = PrecisionDebugger(str(config), dump_path=str(tmp_path / "run"), step=step)

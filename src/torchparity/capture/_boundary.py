@@ -39,7 +39,7 @@ class Boundary:
                     return work(*arguments)
                 with _disable_current_modes():  # a user's own mode must not see what we compute
                     return work(*arguments)
-        except Exception as error:
+        except Exception as error:  # the boundary: a recorder's fault must not stop a training
             if _is_of_a_signal(error):
                 raise
             self.note(what, error)

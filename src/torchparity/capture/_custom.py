@@ -15,6 +15,7 @@ from torchparity.capture._apis import Api
 from torchparity.capture._covered import Covered
 from torchparity.capture._memory import tensors_in
 from torchparity.capture._mode_stack import put_back, take_off
+from torchparity.capture._patches import Patches
 from torchparity.capture._recorder import Call, Recorder
 from torchparity.capture._watcher import ApiWatcher
 from torchparity.errors import ConfigError, nearest
@@ -22,37 +23,16 @@ from torchparity.errors import ConfigError, nearest
 
 @dataclass
 class _Registered:
-    """One function and what stood in its place before; `raw` keeps a staticmethod a staticmethod."""
+    """One function, and the name its calls are counted under."""
 
     owner: Any
     api: str
     name: str
-    raw: Any = field(init=False)
-    is_own: bool = field(init=False)
-    is_wrapped: bool = False
-
-    def __post_init__(self) -> None:
-        self.raw = inspect.getattr_static(self.owner, self.api)
-        self.is_own = self.api in vars(self.owner)
+    patches: Patches = field(default_factory=Patches)
 
     def wrap(self, watched: Callable[[str, Callable[..., Any]], Callable[..., Any]]) -> None:
-        if self.is_wrapped:
-            return
-        if isinstance(self.raw, (staticmethod, classmethod)):
-            wrapped: Any = type(self.raw)(watched(self.name, self.raw.__func__))
-        else:
-            wrapped = watched(self.name, self.raw)
-        setattr(self.owner, self.api, wrapped)
-        self.is_wrapped = True
-
-    def unwrap(self) -> None:
-        if not self.is_wrapped:
-            return
-        self.is_wrapped = False
-        if self.is_own:
-            setattr(self.owner, self.api, self.raw)
-        else:
-            delattr(self.owner, self.api)
+        if not self.patches:
+            self.patches.put(self.owner, self.api, functools.partial(watched, self.name))
 
 
 class CustomApis:
@@ -76,13 +56,13 @@ class CustomApis:
         except (TypeError, AttributeError) as error:
             raise ConfigError(f"register_custom_api: {found.name} cannot be replaced: {error}.") from None
         if not self._is_attached:
-            found.unwrap()
+            found.patches.end()
         self._registered[id(owner), api] = found
 
     def restore(self, owner: Any, api: str) -> None:
         found = self._registered.pop((id(owner), api), None)
         if found is not None:
-            found.unwrap()
+            found.patches.end()
 
     def names(self) -> set[str]:
         return {found.name for found in self._registered.values()}
@@ -95,7 +75,7 @@ class CustomApis:
     def detach(self) -> None:
         self._is_attached = False
         for found in self._registered.values():
-            found.unwrap()
+            found.patches.end()
 
     def _watched(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
         api = Api(name, "record")

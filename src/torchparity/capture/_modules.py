@@ -190,10 +190,6 @@ class ModuleWatcher:
         self, module: nn.Module, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], frame: FrameType
     ) -> Call | None:
         recorder = self._recorder
-        stack = Stack(frame)
-        self._drop_interrupted(stack)
-        if recorder.is_in_optimizer:
-            recorder.meter.distrust_all()  # what its closure calls may have been written by it
         is_wanted = recorder.is_recording and not self.is_paused
         if self._covered.is_compiled or not (is_wanted or self.is_paused or recorder.is_waiting):
             return None
@@ -202,7 +198,10 @@ class ModuleWatcher:
         number, mark = recorder.count(name)
         if not is_wanted:
             return None
-        record = f"{name}.forward.{number}{mark}"
+        record, stack = f"{name}.forward.{number}{mark}", Stack(frame)
+        self._drop_interrupted(stack)
+        if recorder.is_in_optimizer:
+            recorder.meter.distrust_all()  # what its closure calls may have been written by it
         parents = recorder.parents
         parent, outside = parents[-1] if parents else None, list(parents)
         # First of all: whatever fails below, the module is open, and `_leave` will come.

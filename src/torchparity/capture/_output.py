@@ -112,9 +112,8 @@ class Output:
         left_out = [*missing, *self._refused, *unwritten(list(finished))]
         if self._failure is not None:
             unfinished = self._started - len(finished)
-            left_out.insert(
-                0, f"{counted(unfinished, 'step')} not finished: {self._failure}" if unfinished else str(self._failure)
-            )
+            steps = f"{counted(unfinished, 'step')} not finished: " if unfinished else ""
+            left_out.insert(0, f"{steps}{self._failure}")
         line = closing_line(
             self._writer.path,
             records=self._in_structure if self._task == "structure" else sum(finished.values()),

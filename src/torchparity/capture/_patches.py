@@ -1,7 +1,8 @@
-"""What of torch is replaced for a while, and put back in whatever order recordings end."""
+"""Functions of torch and of the user that are replaced for a while, and put back in whatever order recordings end."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,7 @@ class _Patch:
 
     def __init__(self, owner: Any, name: str, put: Any) -> None:
         self._owner, self._name, self._put = owner, name, put
-        self._before, self._is_own = vars(owner).get(name), name in vars(owner)  # a staticmethod stays one
+        self._before, self._is_own = vars(owner).get(name), name in vars(owner)
         self._is_done = False
         setattr(put, _MARK, self)
         setattr(owner, name, put)
@@ -22,7 +23,7 @@ class _Patch:
         """Put back what was there, unless another recording has replaced ours meanwhile: then that will do it."""
         self._is_done = True
         while True:
-            found = getattr(self._owner, self._name)
+            found = inspect.getattr_static(self._owner, self._name)
             patch = getattr(found, _MARK, None)
             if not isinstance(patch, _Patch) or patch._put is not found or not patch._is_done:
                 return
@@ -42,8 +43,10 @@ class Patches:
         return bool(self._made)
 
     def put(self, owner: Any, name: str, wrapped: Callable[[Any], Callable[..., Any]]) -> None:
-        """Replace an attribute by what `wrapped` makes of it."""
-        self._made.append(_Patch(owner, name, wrapped(getattr(owner, name))))
+        """Replace a function by what `wrapped` makes of it; a staticmethod stays one."""
+        raw = inspect.getattr_static(owner, name)
+        is_method = isinstance(raw, (staticmethod, classmethod))
+        self._made.append(_Patch(owner, name, type(raw)(wrapped(raw.__func__)) if is_method else wrapped(raw)))
 
     def end(self) -> None:
         """Put back every one."""

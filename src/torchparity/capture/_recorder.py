@@ -130,8 +130,9 @@ class Recorder:
     def _parents_at(self, frame: FrameType) -> list[str]:
         """Return what a call is inside of: torch tells no one that a module or an optimizer was interrupted."""
         parents = self.parents
-        if parents and parents[-1] == _OPTIMIZER:
-            self.drop_ended_optimizers(Stack(frame))
+        if self.is_in_optimizer:
+            if not has_caller(frame, self._local.optimizers[-1].code):
+                self.drop_ended_optimizers(Stack(frame))
         elif parents and self.module_code is not None and not has_caller(frame, self.module_code):
             parents.clear()
         return parents

@@ -64,7 +64,7 @@ class Session:
         self._said: set[str] = set()
         self._tokens: TokenCounter | None = None
         self._has_tokens = False  # some that were wanted came
-        self._unreached: dict[str, None] = {}  # sentences about those that did not
+        self._incomplete: dict[str, None] = {}  # sentences about tokens that did not, and a step that was cut off
         self._late = 0  # gradients, over all steps
         self._is_over = self._is_closed = False
         self._process = os.getpid()
@@ -122,7 +122,7 @@ class Session:
             return
         if not self._is_over and (self._is_watching or self._has_data):
             if error is not None:
-                self._unreached[f"step {self._step} was cut off by {type(error).__name__}."] = None
+                self._incomplete[f"step {self._step} was cut off by {type(error).__name__}."] = None
             self._end_step()
         self._pause()
         self._watching.end_step()
@@ -234,7 +234,7 @@ class Session:
         if self._tokens is not None:
             self._tokens.detach()
             if self._tokens.has_come or not self._has_tokens:
-                self._unreached.update(dict.fromkeys(self._tokens.sentences()))
+                self._incomplete.update(dict.fromkeys(self._tokens.sentences()))
             self._tokens = None
 
     def _end_step(self) -> None:
@@ -295,7 +295,7 @@ class Session:
 
     def _left_out(self, failures: list[str], late: int) -> list[str]:
         too_late = [f"{counted(late, 'gradient')} came too late, for calls of steps that had ended."] if late else []
-        return [*failures, *self._watching.sentences(), *self._unreached, *too_late]
+        return [*failures, *self._watching.sentences(), *self._incomplete, *too_late]
 
 
 def _recorder(config: CaptureConfig, boundary: Boundary, store: Store) -> Recorder:
