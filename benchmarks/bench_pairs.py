@@ -23,7 +23,7 @@ import numpy as np
 import torch
 
 from torchparity import HostTensor
-from torchparity.kernels._pairs import compare_pair
+from torchparity.kernels.pairs import compare_pair
 from torchparity.tensors import DTYPES
 
 DTYPES_SHOWN = ("float32", "bfloat16", "float16", "float64", "float8_e4m3fn", "int64", "bool", "complex64")

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import torch
 
-from torchparity.kernels._arena import HostArena
+from torchparity.kernels.arenas.host import HostArena
 
 SIZES = [1, 4, 16, 64]  # MB
 TOGETHER = 640  # MB

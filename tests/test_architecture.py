@@ -1,92 +1,65 @@
-"""Who may import whom, read off every file's syntax tree, so that imports inside functions count."""
+"""Who may import whom: packages, the rooms inside them, and the few places that import torch."""
 
 from __future__ import annotations
 
-import ast
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parent.parent / "src" / "torchparity"
-# A file may import what stands in its row, and of its own folder whatever it likes.
+from tools.import_graph import edges, modules
+
+MODULES = modules()
+EDGES = edges(MODULES)
+BY_NAME = {module.name: module for module in MODULES}
+GROUND = {"version", "errors", "naming", "records", "config", "plugins"}
+# A package may import what stands in its row, and of its own rooms what ROOMS says.
 ALLOWED = {
+    "version": set(),
     "errors": set(),
     "naming": {"errors"},
     "records": {"naming"},
-    "tensors": {"errors"},
     "plugins": {"errors"},
     "config": {"errors"},
+    "tensors": {"errors"},
+    "ops": {"errors", "naming"},
     "kernels": {"errors", "records", "tensors"},
-    "storage": {"", "config", "errors", "naming", "plugins", "records", "tensors"},
-    "capture": {"config", "errors", "kernels", "naming", "records", "storage", "tensors"},
-    "compare": {"", "errors", "kernels", "naming", "plugins", "records", "storage"},
+    "storage": {"version", "config", "errors", "naming", "plugins", "records", "tensors"},
+    "calls": {"config", "errors", "naming", "ops", "records", "storage", "tensors", "recording"},
+    "randomness": {"calls", "errors", "ops", "recording"},
+    "recording": {"calls", "config", "errors", "kernels", "naming", "ops", "records", "storage", "tensors"},
+    "comparing": {"", "errors", "kernels", "naming", "plugins", "records", "report", "storage"},
     "report": {"errors", "naming", "records"},
-    "cli": {"", "compare", "config", "errors", "kernels", "naming", "records", "report", "storage"},
+    "cli": {"", "comparing", "config", "errors", "kernels", "naming", "records", "report", "storage", "version"},
     "__main__": {"cli"},
-    "__init__": {"capture", "compare", "errors", "records", "storage", "tensors"},
+    "": {"comparing", "errors", "randomness", "recording", "records", "storage", "tensors", "version"},
 }
-WITHOUT_TORCH = (
-    "_closing",
-    "_covered",
-    "_debugger",
-    "_differing",
-    "_finished",
-    "_frames",
-    "_output",
-    "_patches",
-    "_selection",
-    "_switch",
-    "_xor",
-)
-TORCH_USERS = {"storage/_torch.py", "kernels/_cuda.py", "kernels/_portable.py", "kernels/_waiting.py"} | {
-    f"capture/{file.name}" for file in (SOURCE / "capture").glob("_[a-z]*.py") if file.stem not in WITHOUT_TORCH
-}
-FILES = sorted(SOURCE.rglob("*.py"))
+TORCH_PACKAGES = {"calls", "ops", "recording", "randomness"}
+TORCH_FILES = {"tensors.torch_tensors", "kernels.arenas.cuda", "kernels.arenas.portable", "kernels.arenas.cuda_waiting"}
 
 
-def imports(file: Path) -> set[str]:
-    found: set[str] = set()
-    for node in ast.walk(ast.parse(file.read_text())):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{file} has a relative import"
-            found |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return found
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.name or "__init__")
+def test_a_file_imports_only_what_its_package_may(module):
+    reached = {BY_NAME[target].package for target in EDGES[module.name]}
+
+    assert reached - {module.package} <= ALLOWED[module.package]
 
 
-def room_of(module: str) -> str:
-    """Return the layer of a dotted name below torchparity; "" for the package itself."""
-    first = module.removeprefix("torchparity").lstrip(".").split(".")[0]
-    return first if (SOURCE / first).is_dir() or (SOURCE / f"{first}.py").is_file() else ""
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.name or "__init__")
+def test_torch_is_imported_in_few_places(module):
+    uses_torch = any(name.split(".")[0] in ("torch", "torch_npu") for name in module.imports)
 
-
-@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(SOURCE)))
-def test_a_file_imports_only_what_its_layer_may(file):
-    room = file.relative_to(SOURCE).parts[0].removesuffix(".py")
-
-    reached = {room_of(name) for name in imports(file) if name.split(".")[0] == "torchparity"}
-
-    assert reached - {room} <= ALLOWED[room]
-
-
-@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(SOURCE)))
-def test_torch_is_imported_in_few_places(file):
-    uses_torch = any(name.split(".")[0] in ("torch", "torch_npu") for name in imports(file))
-
-    assert uses_torch == (str(file.relative_to(SOURCE)) in TORCH_USERS)
+    assert not uses_torch or module.package in TORCH_PACKAGES or module.name in TORCH_FILES
 
 
 def test_nothing_unpickles():
-    for file in FILES:
-        assert not {name for name in imports(file) if name.split(".")[0] in ("pickle", "dill", "shelve", "marshal")}
+    for module in MODULES:
+        assert not {name for name in module.imports if name.split(".")[0] in ("pickle", "dill", "shelve", "marshal")}
 
 
 def test_looking_at_runs_imports_no_torch():
-    names = ["naming", "records", "config", "tensors", "storage", "storage.pt", "storage.pkl", "storage.safetensors"]
-    names += ["kernels.reference", "report._show", "report.xlsx", "report.parquet", "cli.show", "cli.convert"]
+    names = [module.name for module in MODULES if module.package in (*GROUND, "storage", "comparing", "report")]
+    names += ["tensors", "kernels.cpu", "kernels.reference", "kernels.pairs", "cli.show", "cli.convert", "cli.compare"]
     code = "import sys\n" + "".join(f"import torchparity.{name}\n" for name in names) + "print('torch' in sys.modules)"
 
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -9,22 +9,18 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from torchparity.version import __version__ as __version__
+
 if TYPE_CHECKING:
-    from torchparity.capture import (
-        PrecisionDebugger,
-        capture,
-        module_dump,
-        module_dump_end,
-        random_save,
-        seed_all,
-    )
+    from torchparity.comparing import Comparison, compare
     from torchparity.errors import ParityError
+    from torchparity.randomness import random_save, seed_all
+    from torchparity.recording import PrecisionDebugger, capture, module_dump, module_dump_end
     from torchparity.records import Record, StackGroup, TensorLeaf, ValueLeaf, describe
     from torchparity.storage import RunPart, RunReader, RunWriter, open_run
-    from torchparity.storage._torch import from_torch, to_torch
     from torchparity.tensors import HostTensor
+    from torchparity.tensors.torch_tensors import from_torch, to_torch
 
-__version__ = "0.1.0"
 __all__ = [
     "Comparison",
     "HostTensor",
@@ -50,10 +46,10 @@ __all__ = [
 ]
 
 _HOME = {
-    "Comparison": "compare",
+    "Comparison": "comparing",
     "HostTensor": "tensors",
     "ParityError": "errors",
-    "PrecisionDebugger": "capture",
+    "PrecisionDebugger": "recording",
     "Record": "records",
     "RunPart": "storage",
     "RunReader": "storage",
@@ -61,16 +57,16 @@ _HOME = {
     "StackGroup": "records",
     "TensorLeaf": "records",
     "ValueLeaf": "records",
-    "capture": "capture",
-    "compare": "compare",
+    "capture": "recording",
+    "compare": "comparing",
     "describe": "records",
-    "from_torch": "storage._torch",
-    "module_dump": "capture",
-    "module_dump_end": "capture",
+    "from_torch": "tensors.torch_tensors",
+    "module_dump": "recording",
+    "module_dump_end": "recording",
     "open_run": "storage",
-    "random_save": "capture",
-    "seed_all": "capture",
-    "to_torch": "storage._torch",
+    "random_save": "randomness",
+    "seed_all": "randomness",
+    "to_torch": "tensors.torch_tensors",
 }
 
 

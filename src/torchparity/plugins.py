@@ -13,17 +13,21 @@ from typing import Any
 
 from torchparity.errors import UnknownPluginError
 
-_KIND = {"storage": "tensor format", "kernels": "kernel", "devices": "device", "report": "report format"}
+_KIND = {"storage.formats": "tensor format", "devices": "device", "report.formats": "report format"}
 
 
 def names(folder: str) -> list[str]:
     """Return the plugin names in `folder`, without importing them."""
-    return sorted(file.stem for file in (Path(__file__).parent / folder).glob("[!_]*.py"))
+    return sorted(file.stem for file in _folder(folder).glob("[!_]*.py"))
 
 
 def load(folder: str, name: str) -> Any:
     """Import one plugin; raise `UnknownPluginError` for a name with no file."""
-    file = Path(__file__).parent / folder / f"{name}.py"
+    file = _folder(folder) / f"{name}.py"
     if not name.isidentifier() or name.startswith("_") or not file.is_file():
         raise UnknownPluginError(_KIND.get(folder, folder), name, names(folder))
     return import_module(f"torchparity.{folder}.{name}").PLUGIN
+
+
+def _folder(dotted: str) -> Path:
+    return Path(__file__).parent.joinpath(*dotted.split("."))

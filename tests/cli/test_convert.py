@@ -9,7 +9,7 @@ from tests.conftest import write_linear_run
 from torchparity import open_run
 from torchparity.cli import main
 from torchparity.storage import record_to_json
-from torchparity.storage._convert import _without_places
+from torchparity.storage.convert import _without_places
 
 
 def same_content(left, right):

@@ -13,8 +13,8 @@ import pytest
 import torch
 
 from tests.conftest import write_linear_run
-from torchparity.capture import capture
 from torchparity.cli import main
+from torchparity.recording import capture
 
 RECORD = "Functional.linear.0.forward"
 

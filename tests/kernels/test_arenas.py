@@ -10,10 +10,10 @@ import torch
 
 from tests.kernels.test_cpu import assert_same
 from torchparity import from_torch
-from torchparity.kernels import _arena
-from torchparity.kernels._arena import HostArena
-from torchparity.kernels._crc import joined
-from torchparity.kernels._portable import PortableArena, is_portable
+from torchparity.kernels.arenas import host as host_arena
+from torchparity.kernels.arenas.host import HostArena
+from torchparity.kernels.arenas.portable import PortableArena, is_portable
+from torchparity.kernels.numba_loops.crc import joined
 from torchparity.kernels.reference import PLUGIN as REFERENCE
 
 SIZES = [1, 3, 2047, 2048, 2049, 32_767, 32_768, 32_769, 65_536, 70_001, 300_000]
@@ -60,7 +60,7 @@ def readings_of(arena, tensors, *, together):
 @pytest.mark.parametrize("compiled", [True, False])
 def test_the_host_arena_measures_as_the_definition(together, compiled, monkeypatch):
     if not compiled:
-        monkeypatch.setattr(_arena, "compiled_crc", lambda: 0)
+        monkeypatch.setattr(host_arena, "compiled_crc", lambda: 0)
     tensors = cases(["float32"])
     arena = HostArena(exact=False, checksums=True)
 
@@ -113,7 +113,7 @@ def test_the_host_arena_takes_whole_lists():
 
 @pytest.mark.gpu
 def test_the_cuda_arena_takes_whole_lists(cuda):
-    from torchparity.kernels._cuda import CudaArena
+    from torchparity.kernels.arenas.cuda import CudaArena
 
     lists = [[tensor.to(cuda) for tensor in cases([dtype])] for dtype in (*FLOATS, *INTEGERS)]
     many = list(torch.arange(9000.0, device=cuda).view(4500, 2))  # more than one launch takes
@@ -129,7 +129,7 @@ def test_checksums_of_parts_join_to_that_of_the_whole(lengths):
 
 
 def test_the_portable_arena_measures_as_the_definition(monkeypatch):
-    monkeypatch.setattr("torchparity.kernels._portable._SLICE", 1000)
+    monkeypatch.setattr("torchparity.kernels.arenas.portable._SLICE", 1000)
     tensors = [tensor for tensor in cases([*FLOATS, *INTEGERS]) if is_portable(tensor)]
     arena = PortableArena()
     for tensor in tensors:
@@ -142,7 +142,7 @@ def test_the_portable_arena_measures_as_the_definition(monkeypatch):
 @pytest.mark.gpu
 @pytest.mark.parametrize("together", [1, 5, 1000])
 def test_the_cuda_arena_measures_as_the_definition(together, cuda):
-    from torchparity.kernels._cuda import CudaArena
+    from torchparity.kernels.arenas.cuda import CudaArena
 
     arena = CudaArena(cuda, checksums=True)
     kinds = [*FLOATS, *INTEGERS]

@@ -15,12 +15,13 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from torchparity import HostTensor
-from torchparity.kernels import _pair_blocks, _pairs
-from torchparity.kernels._pairs import compare_checked, compare_pair
+from torchparity.kernels import pairs
+from torchparity.kernels.numba_loops import pair_blocks
+from torchparity.kernels.pairs import compare_checked, compare_pair
 from torchparity.tensors import DTYPES, release_pages
 
 EPSILON = {"torch.float16": 2**-10, "torch.complex32": 2**-10, "torch.float64": 2**-52, "torch.complex128": 2**-52}
-BLOCK = _pair_blocks.BLOCK
+BLOCK = pair_blocks.BLOCK
 LARGE = 300_001
 REAL = sorted(name for name in DTYPES if not name.startswith(("torch.complex", "torch.float4")))
 
@@ -185,7 +186,7 @@ def test_large_tensors_of_other_dtypes(dtype):
 
 
 def test_windows_smaller_than_the_tensor(monkeypatch):
-    monkeypatch.setattr(_pairs, "_WINDOW", 5_000)
+    monkeypatch.setattr(pairs, "_WINDOW", 5_000)
 
     assert_as_defined(normal(LARGE), normal(LARGE, seed=1), parts=2)
 

@@ -21,10 +21,11 @@ from hypothesis import strategies as st
 from torchparity import plugins
 from torchparity.errors import InternalError, RunWriteError
 from torchparity.records import Table
-from torchparity.report import _rows, xlsx
+from torchparity.report.formats import xlsx
+from torchparity.report.workbook import rows
 
 ROOT = Path(__file__).parent.parent.parent
-FORMATS = plugins.names("report")
+FORMATS = plugins.names("report.formats")
 COLUMNS = {
     "NPU Name": ["Torch.add.0.forward.input.0", "[2, 3]", "", None, "N/A", "ж≠𝄞"],
     "Max diff": ["0.25", "N/A", "nan", None, "9007199254740993", "1e999"],
@@ -44,7 +45,7 @@ def table_of(columns=COLUMNS, colours=(), numeric=NUMERIC) -> Table:
 
 
 def write(name: str, table: Table, folder: Path):
-    plugin = plugins.load("report", name)
+    plugin = plugins.load("report.formats", name)
     return plugin.write(table, folder / f"table{plugin.suffix}")
 
 
@@ -109,7 +110,7 @@ def test_json_holds_every_cell_and_real_numbers(tmp_path):
 
 @pytest.mark.parametrize("rows", [0, 1, 7, 8, 9])
 def test_json_of_several_parts_is_one_document(tmp_path, monkeypatch, rows):
-    monkeypatch.setattr("torchparity.report.json._ROWS_AT_ONCE", 4)
+    monkeypatch.setattr("torchparity.report.formats.json._ROWS_AT_ONCE", 4)
 
     write("json", table_of({"a": list(range(rows)), "b": ["x\ny"] * rows}), tmp_path)
 
@@ -347,7 +348,7 @@ def test_text_that_is_too_long_for_excel_is_cut_there_alone_and_it_says_so(tmp_p
 
 @pytest.mark.parametrize(("place", "name"), [(0, "A"), (25, "Z"), (26, "AA"), (701, "ZZ"), (702, "AAA")])
 def test_letters_are_those_of_a_spreadsheet(place, name):
-    assert _rows.letters(place) == name
+    assert rows.letters(place) == name
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -361,7 +362,7 @@ def test_a_table_replaces_a_file_of_its_name_and_makes_its_folder(name, tmp_path
 @pytest.mark.parametrize("name", FORMATS)
 def test_a_path_that_cannot_be_written_is_one_sentence(name, tmp_path):
     (tmp_path / "file").write_text("")
-    plugin = plugins.load("report", name)
+    plugin = plugins.load("report.formats", name)
     (tmp_path / f"table{plugin.suffix}").mkdir()
 
     for path in (tmp_path / "file" / "table", tmp_path / f"table{plugin.suffix}", Path("/proc/none/table")):

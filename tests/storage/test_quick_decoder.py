@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from torchparity.errors import ParityError
-from torchparity.storage._codec import MalformedError, record_from_json
-from torchparity.storage._quick_decoder import QuickDecoder, quick_entries
+from torchparity.storage.encoding.decode_any import MalformedError, record_from_json
+from torchparity.storage.encoding.decode_fast import QuickDecoder, quick_entries
 
 TENSOR = {"type": "torch.Tensor", "dtype": "torch.float32", "shape": [2, 3]}
 NUMBERS = {"Max": 1.5, "Min": -1, "Mean": "nan", "Norm": None}

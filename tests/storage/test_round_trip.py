@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from torchparity import HostTensor, Record, RunWriter, TensorLeaf, from_torch, open_run, to_torch
 from torchparity.records import GroupLeaf, StackGroup, Statistics, ValueLeaf, describe
 from torchparity.storage import record_to_json
-from torchparity.storage._codec import record_from_json
-from torchparity.storage._json import encode
-from torchparity.storage.safetensors import SafetensorsFormat
+from torchparity.storage.encoding.decode_any import record_from_json
+from torchparity.storage.encoding.json_text import encode
+from torchparity.storage.formats.safetensors import SafetensorsFormat
 from torchparity.tensors import DTYPES
 
 TORCH_DTYPES = [
@@ -223,7 +223,7 @@ def crc_twins() -> tuple[bytes, bytes]:
 def test_shards_are_split_and_open_in_the_safetensors_library(tmp_path):
     from safetensors.numpy import load_file
 
-    from torchparity.storage._shard_writer import ShardSink
+    from torchparity.storage.shards.shard_writer import ShardSink
 
     sink = ShardSink(tmp_path, shard_bytes=1000)
     tensors = [HostTensor.from_numpy(np.full(100, value, np.float32)) for value in range(7)]
@@ -239,7 +239,7 @@ def test_shards_are_split_and_open_in_the_safetensors_library(tmp_path):
 
 @pytest.mark.parametrize("at_once", [1, 3])
 def test_shards_that_are_written_at_once_hold_each_content_once(tmp_path, at_once):
-    from torchparity.storage._shard_writer import ShardSink
+    from torchparity.storage.shards.shard_writer import ShardSink
 
     sink = ShardSink(tmp_path, shard_bytes=100_000, at_once=at_once)
     contents = np.random.default_rng(0).normal(size=(40, 10_000)).astype(np.float32)

@@ -18,7 +18,7 @@ from torchparity import HostTensor, Record, RunWriter, TensorLeaf, open_run
 from torchparity.errors import ConfigError, ParityError, RunExistsError, RunWriteError
 from torchparity.records import ValueLeaf
 from torchparity.storage import SharedTensor
-from torchparity.storage._queue import ByteBoundedQueue
+from torchparity.storage.writing.bounded_queue import ByteBoundedQueue
 
 KILLED = """
 import sys
@@ -392,7 +392,7 @@ def test_shards_may_be_read_by_whoever_may_read_the_run(tmp_path):
 
 @pytest.mark.parametrize("cores", [1, 3])
 def test_tensors_stored_ahead_of_their_records_are_checked_whoever_computes_it(tmp_path, monkeypatch, cores):
-    monkeypatch.setattr("torchparity.storage._ahead.spare_cores", lambda: cores)
+    monkeypatch.setattr("torchparity.storage.writing.checksums_ahead.spare_cores", lambda: cores)
     contents = [HostTensor.from_numpy(np.full(1000, index % 7, np.float32)) for index in range(20)]
     ready = []
     with RunWriter(tmp_path, task="tensor") as writer:

@@ -16,10 +16,10 @@ from types import ModuleType
 
 from rich_argparse import RawDescriptionRichHelpFormatter
 
-from torchparity import __version__
 from torchparity.cli._output import forget_stdout
 from torchparity.errors import InternalError, ParityError, RunWriteError
 from torchparity.naming import printable
+from torchparity.version import __version__
 
 
 def command_names() -> list[str]:

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from torchparity.compare import Comparison, Options
-    from torchparity.compare._align import Alignment
+    from torchparity.comparing import Comparison, Options
+    from torchparity.comparing.pairing.records import Alignment
 
 _FORMATS = ("csv", "xlsx", "json", "parquet")
 
@@ -74,8 +74,8 @@ def run(options: Namespace) -> int:
 def _run(options: Namespace) -> int:
     from torchparity.cli._output import forget_stdout
     from torchparity.cli._progress import progress
-    from torchparity.compare import compare_runs
-    from torchparity.compare._mapping import read_mapping
+    from torchparity.comparing import compare_runs
+    from torchparity.comparing.pairing.mapping import read_mapping
 
     candidate, baseline, settings, folder = _asked(options)
     if options.data_mapping:
@@ -113,7 +113,7 @@ def _report(done: Comparison, written: Sequence[Path], *, is_logged: bool) -> No
 
 def _asked(options: Namespace) -> tuple[Path, Path, Options, Path | None]:
     """Return the two runs, how to compare them and where to write, from any of the three spellings."""
-    from torchparity.compare import Options
+    from torchparity.comparing import Options
     from torchparity.config import load_compare_config
     from torchparity.errors import ConfigError
 
@@ -181,7 +181,7 @@ def _log(done: Comparison) -> None:
 
 
 def _analyse(done: Comparison, folder: Path | None) -> list[Path]:
-    from torchparity.compare._analysis import write_analysis
+    from torchparity.comparing.msprobe.first_node import write_analysis
 
     return write_analysis(done, folder or Path("output"))
 

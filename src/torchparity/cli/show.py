@@ -55,14 +55,14 @@ def run(options: Namespace) -> int:
 
 
 def _overview(opened: RunReader, options: Namespace) -> int:
-    from torchparity.report import _show
+    from torchparity.report import terminal
     from torchparity.storage import summarise
 
     summary = summarise(opened, opened.select(options.step, options.rank), verify=options.verify)
     if options.json:
         _print_json(summary)
     else:
-        _show.run(summary, verified=options.verify)
+        terminal.run(summary, verified=options.verify)
     return _report_problems([problem for part in summary.parts for problem in part.problems])
 
 
@@ -94,7 +94,7 @@ def _list(opened: RunReader, options: Namespace) -> int:
 
 
 def _record(part: RunPart, record: Record, options: Namespace) -> int:
-    from torchparity.report import _show
+    from torchparity.report import terminal
     from torchparity.storage import record_to_json
 
     stack, parent = part.stack_of(record.name), part.construct.get(record.name)
@@ -102,7 +102,7 @@ def _record(part: RunPart, record: Record, options: Namespace) -> int:
         place = {"name": record.name, "step": part.step, "rank": part.rank, "parent": parent, "stack": stack}
         _print_json({**place, "record": record_to_json(record)})
     else:
-        _show.record(record, stack=stack, parent=parent, where=f"step {part.step}, rank {part.rank}")
+        terminal.record(record, stack=stack, parent=parent, where=f"step {part.step}, rank {part.rank}")
     return 0
 
 
@@ -110,7 +110,7 @@ def _tensor(part: RunPart, record: Record, options: Namespace) -> int:
     import msgspec
 
     from torchparity.kernels.reference import profile
-    from torchparity.report import _show
+    from torchparity.report import terminal
 
     name, leaf = _tensor_leaf(part, record, options.tensor)
     tensor = part.tensor(leaf)
@@ -118,7 +118,7 @@ def _tensor(part: RunPart, record: Record, options: Namespace) -> int:
     if options.json:
         _print_json({"name": name, "step": part.step, "rank": part.rank, **msgspec.to_builtins(shown)})
     else:
-        _show.tensor(name, shown, values=tensor.preview())
+        terminal.tensor(name, shown, values=tensor.preview())
     return 0
 
 

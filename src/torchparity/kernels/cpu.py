@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 from isal import isal_zlib
 
-from torchparity.kernels import _blocks, reference
-from torchparity.kernels._cores import cores
-from torchparity.kernels._statistics import statistics_of
+from torchparity.kernels import reference
+from torchparity.kernels.numba_loops import blocks
+from torchparity.kernels.numba_loops.cores import cores
+from torchparity.kernels.statistics import statistics_of
 from torchparity.records import Statistics
 from torchparity.tensors import HostTensor
 
@@ -50,10 +51,10 @@ class CpuKernel:
     def _floats(self, flat: Array, tensor: HostTensor) -> Statistics:
         exact = self._exact or flat.dtype == np.float64
         if flat.size < _SHARED_FROM or self._cores == 1:
-            row = _blocks.floats(flat, exact)
+            row = blocks.floats(flat, exact)
         else:
             with self._lock:  # numba's simplest scheduler takes one caller at a time
-                row = _blocks.floats_on_all_cores(flat, exact, self._cores)
+                row = blocks.floats_on_all_cores(flat, exact, self._cores)
         total, squares, largest, smallest, zeros, nans, infs, negative_infs = row.tolist()
         extreme = max(abs(largest), abs(smallest))
         if flat.size and flat.dtype == np.float64 and extreme and not 1 / _SAFE_SQUARE < extreme < _SAFE_SQUARE:
@@ -88,18 +89,18 @@ def _integers(tensor: HostTensor) -> Statistics:
     flat = dense(tensor.array)
     if flat.dtype == np.bool_:
         flat = flat.view(np.uint8)
-    row, extremes = _blocks.empty_row(), flat[:1].repeat(2)
+    row, extremes = blocks.empty_row(), flat[:1].repeat(2)
     if flat.size:
-        _blocks.add_integers(flat, 0, flat.size, row, extremes)
+        blocks.add_integers(flat, 0, flat.size, row, extremes)
     return statistics_of(
         count=flat.size,
         largest=int(extremes[0]) if flat.size else None,
         smallest=int(extremes[1]) if flat.size else None,
-        mean=float(row[_blocks.SUM]) / max(1, flat.size),
-        norm=math.sqrt(row[_blocks.SQUARES]),
+        mean=float(row[blocks.SUM]) / max(1, flat.size),
+        norm=math.sqrt(row[blocks.SQUARES]),
         nan=0,
         inf=0,
         negative_inf=0,
-        zero=int(row[_blocks.ZEROS]),
+        zero=int(row[blocks.ZEROS]),
         is_bool=tensor.dtype == "torch.bool",
     )

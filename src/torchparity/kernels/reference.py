@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from isal import isal_zlib
 
-from torchparity.kernels._statistics import statistics_of
+from torchparity.kernels.statistics import statistics_of
 from torchparity.records import Statistics, TensorProfile
 from torchparity.tensors import HostTensor
 

@@ -15,8 +15,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from torchparity.storage._convert import Conversion, convert_run
-    from torchparity.storage._encoding import (
+    from torchparity.storage.convert import Conversion, convert_run
+    from torchparity.storage.encoding.encode import (
         EncodedRecord,
         encoded,
         encoded_record,
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
         encoded_value,
         record_to_json,
     )
-    from torchparity.storage._formats import TensorFormat, TensorSink, TensorSource
-    from torchparity.storage._run_reader import RunPart, RunReader, open_run
-    from torchparity.storage._run_writer import RunWriter
-    from torchparity.storage._shared import SharedTensor
-    from torchparity.storage._summary import nonfinite_records, summarise
+    from torchparity.storage.formats import TensorFormat, TensorSink, TensorSource
+    from torchparity.storage.reading.run_reader import RunPart, RunReader, open_run
+    from torchparity.storage.reading.summary import nonfinite_records, summarise
+    from torchparity.storage.shared_tensor import SharedTensor
+    from torchparity.storage.writing.run_writer import RunWriter
 
 __all__ = [
     "Conversion",
@@ -54,25 +54,25 @@ __all__ = [
 ]
 
 _HOME = {
-    "Conversion": "_convert",
-    "EncodedRecord": "_encoding",
-    "RunPart": "_run_reader",
-    "RunReader": "_run_reader",
-    "RunWriter": "_run_writer",
-    "SharedTensor": "_shared",
-    "TensorFormat": "_formats",
-    "TensorSink": "_formats",
-    "TensorSource": "_formats",
-    "convert_run": "_convert",
-    "encoded": "_encoding",
-    "encoded_record": "_encoding",
-    "encoded_tensor": "_encoding",
-    "encoded_usual": "_encoding",
-    "encoded_value": "_encoding",
-    "nonfinite_records": "_summary",
-    "open_run": "_run_reader",
-    "record_to_json": "_encoding",
-    "summarise": "_summary",
+    "Conversion": "convert",
+    "EncodedRecord": "encoding.encode",
+    "RunPart": "reading.run_reader",
+    "RunReader": "reading.run_reader",
+    "RunWriter": "writing.run_writer",
+    "SharedTensor": "shared_tensor",
+    "TensorFormat": "formats",
+    "TensorSink": "formats",
+    "TensorSource": "formats",
+    "convert_run": "convert",
+    "encoded": "encoding.encode",
+    "encoded_record": "encoding.encode",
+    "encoded_tensor": "encoding.encode",
+    "encoded_usual": "encoding.encode",
+    "encoded_value": "encoding.encode",
+    "nonfinite_records": "reading.summary",
+    "open_run": "reading.run_reader",
+    "record_to_json": "encoding.encode",
+    "summarise": "reading.summary",
 }
 
 

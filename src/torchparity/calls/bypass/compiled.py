@@ -1,0 +1,124 @@
+"""Regions under torch.compile: passed over as a whole, each named once.
+
+A compiled region is entered and left through `torch._dynamo.eval_frame._maybe_set_eval_frame`,
+which is wrapped between start and stop. While the region runs our mode is off the stack:
+the compiler neither sees it nor compiles again because of it, and what the region runs
+uncompiled between its graphs is not recorded by halves.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import sys
+import threading
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import torch
+from torch import nn
+
+from torchparity.calls.bypass.fast_paths import FastPaths
+from torchparity.calls.guard.frames import who_calls
+from torchparity.calls.guard.mode_stack import put_back, take_off
+from torchparity.calls.guard.nesting import Covered
+from torchparity.calls.guard.patches import Patches
+from torchparity.calls.intercept.apis import ApiWatcher
+from torchparity.recording.step.recorder import Recorder
+
+_log = logging.getLogger("torchparity")
+_ENTRANCE = "_maybe_set_eval_frame"
+
+
+class _Region(threading.local):
+    """The compiled region this thread is in: the frame that entered it, and where our mode was."""
+
+    frame: int | None = None
+    place: int | None = None
+
+
+class CompiledRegions:
+    """Passes compiled regions over while attached, and remembers what they were called."""
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        mode: ApiWatcher,
+        covered: Covered,
+        fast_paths: FastPaths,
+        name_of: Callable[[nn.Module], str | None],
+    ) -> None:
+        self._recorder, self._mode, self._covered, self._name_of = recorder, mode, covered, name_of
+        self._fast_paths = fast_paths
+        self._region = _Region()
+        self._entrance, self._compile = Patches(), Patches()
+        self._names: dict[str, None] = {}
+
+    def sentences(self) -> list[str]:
+        return [f"{name} is compiled and was passed over." for name in self._names]
+
+    def attach(self) -> None:
+        compiler = sys.modules.get("torch._dynamo.eval_frame")
+        if compiler is not None:
+            self._attach_to(compiler)
+        elif not self._compile:  # loading the compiler takes seconds; whoever compiles will load it
+            self._compile.put(torch, "compile", self._loading)
+
+    def detach(self) -> None:
+        self._entrance.end()
+        self._compile.end()
+        if self._region.frame is not None:
+            self._region.frame, self._covered.is_compiled = None, False
+
+    def _attach_to(self, compiler: Any) -> None:
+        if not self._entrance and hasattr(compiler, _ENTRANCE):
+            self._entrance.put(compiler, _ENTRANCE, self._watched)
+
+    def _loading(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def compile_and_watch(*args: Any, **kwargs: Any) -> Any:
+            compiled = original(*args, **kwargs)
+            compiler = sys.modules.get("torch._dynamo.eval_frame")
+            if compiler is not None and self._recorder.is_recording:
+                self._attach_to(compiler)
+            return compiled
+
+        return compile_and_watch
+
+    def _watched(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def set_eval_frame(callback: Any) -> Any:
+            frame, region = who_calls(), self._region
+            if region.frame is None:
+                # Others call this too; only the wrapper of a compiled function closes over `fn`.
+                if callable(callback) and "fn" in frame.f_code.co_freevars and self._recorder.is_recording:
+                    self._recorder.boundary.run("torch.compile", lambda: self._enter(frame))
+            elif region.frame == id(frame):
+                self._recorder.boundary.run("torch.compile", self._leave)
+            return original(callback)
+
+        return set_eval_frame
+
+    def _enter(self, frame: FrameType) -> None:
+        name = self._called(frame.f_locals.get("fn"))
+        self._region.frame, self._region.place = id(frame), take_off(self._mode)
+        self._covered.is_compiled = True
+        self._fast_paths.detach()
+        if name not in self._names:
+            self._names[name] = None
+            _log.warning("torchparity passes over %s: it is compiled, so what it does inside is not recorded", name)
+
+    def _leave(self) -> None:
+        place, self._region.frame, self._region.place = self._region.place, None, None
+        self._covered.is_compiled = False
+        if self._recorder.is_recording:
+            self._fast_paths.attach()
+            if place is not None:
+                put_back(self._mode, place)
+
+    def _called(self, function: Any) -> str:
+        owner = getattr(function, "__self__", None)
+        owner = getattr(function, "__wrapped__", None) if owner is None else owner
+        if isinstance(owner, nn.Module):
+            return self._name_of(owner) or f"a module {type(owner).__name__}"
+        return str(getattr(function, "__qualname__", None) or type(function).__name__)

@@ -1,0 +1,72 @@
+"""Lets torch take its fast paths of evaluation, which it refuses where it sees a mode or a hook.
+
+A transformer's layer runs as one operator when nobody looks, and gives other last digits
+than its parts, with a padding mask other numbers altogether. So what asks whether somebody
+looks is answered as without us. The operator itself is recorded like any other.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from torch import nn
+from torch.overrides import TorchFunctionMode
+
+from torchparity.calls.guard.frames import who_calls
+from torchparity.calls.guard.inert_hooks import Hook
+from torchparity.calls.guard.mode_stack import put_back, take_off
+from torchparity.calls.guard.patches import Patches
+
+_ASKING = frozenset({"torch.nn.modules.transformer", "torch.nn.modules.activation"})
+
+
+class FastPaths:
+    """Answers for one mode, and for our hooks, while attached; in compiled regions, which would see us, it is not."""
+
+    def __init__(self, mode: TorchFunctionMode) -> None:
+        self._mode, self._patches = mode, Patches()
+
+    def attach(self) -> None:
+        if not self._patches:
+            self._patches.put(torch.overrides, "has_torch_function", self._past_our_mode)
+            self._patches.put(nn.TransformerEncoderLayer, "modules", _past_our_hooks)
+
+    def detach(self) -> None:
+        self._patches.end()
+
+    def _past_our_mode(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def has_torch_function(arguments: Any) -> Any:
+            if torch.compiler.is_compiling() or who_calls().f_globals.get("__name__") not in _ASKING:
+                return original(arguments)
+            place = take_off(self._mode)
+            try:
+                return original(arguments)
+            finally:
+                if place is not None:
+                    put_back(self._mode, place)
+
+        return has_torch_function
+
+
+def _past_our_hooks(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def modules(layer: nn.Module, *args: Any, **kwargs: Any) -> Iterator[Any]:
+        found = original(layer, *args, **kwargs)
+        if torch.compiler.is_compiling() or sys._getframe(1).f_code is not nn.TransformerEncoderLayer.forward.__code__:
+            return found  # type: ignore[no-any-return]
+        return (_without_our_hooks(module) for module in found)
+
+    return modules
+
+
+def _without_our_hooks(module: nn.Module) -> SimpleNamespace:
+    kinds = ("_forward_hooks", "_forward_pre_hooks")
+    return SimpleNamespace(
+        **{kind: [h for h in getattr(module, kind).values() if type(h) is not Hook] for kind in kinds}
+    )

@@ -1,0 +1,98 @@
+"""The one file where every exception is caught: nothing of ours may reach the user's training."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import torch
+from torch.utils._python_dispatch import _disable_current_modes
+
+_log = logging.getLogger("torchparity")
+_OURS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
+Result = TypeVar("Result")
+
+
+class Boundary:
+    """Runs recording code; counts what fails, logs each kind once, and lets the training go on."""
+
+    def __init__(self) -> None:
+        self.failures: Counter[str] = Counter()
+        self._of_step: Counter[str] = Counter()
+        self._process = os.getpid()
+        self.is_closed = False  # for a while: nothing of ours may run
+        self.spent = 0.0  # seconds in our own code, which are no part of what a call took
+
+    def run(self, what: str, work: Callable[..., Any], *arguments: Any) -> Any:
+        """Return what `work(*arguments)` returns, or None where it failed. Torch functions inside are not recorded."""
+        if self.is_closed or os.getpid() != self._process:
+            return None  # a forked worker of a DataLoader inherits the watchers, and must not write
+        began = time.perf_counter()
+        try:
+            with torch._C.DisableTorchFunction():
+                if torch._C._len_torch_dispatch_stack() == 0:
+                    return work(*arguments)
+                with _disable_current_modes():  # a user's own mode must not see what we compute
+                    return work(*arguments)
+        except Exception as error:  # the boundary: a recorder's fault must not stop a training
+            if _is_of_a_signal(error):
+                raise
+            self.note(what, error)
+            return None
+        finally:
+            self.spent += time.perf_counter() - began
+
+    def note(self, what: str, error: Exception) -> None:
+        kind = f"{what}: {type(error).__name__}: {str(error)[:200]}"
+        self.failures[kind] += 1
+        self._of_step[kind] += 1
+        if self.failures[kind] == 1:
+            _log.warning("torchparity could not record %s; training goes on, and so does recording", kind)
+
+    def sentences(self) -> list[str]:
+        """Return one sentence per kind of failure, for the end of the run."""
+        return _sentences(self.failures)
+
+    def sentences_of_step(self) -> list[str]:
+        """Return those of what failed since the last time, for the readers of a step."""
+        said = _sentences(self._of_step)
+        self._of_step.clear()
+        return said
+
+    def belong_here(self) -> None:
+        """Work in this process from now on: a forked one, in which the recording begins."""
+        self._process = os.getpid()
+
+
+def _sentences(failures: Counter[str]) -> list[str]:
+    times = {kind: "once" if number == 1 else f"{number} times" for kind, number in failures.items()}
+    return [f"{often} not recorded: {kind}" for kind, often in times.items()]
+
+
+def _is_of_a_signal(error: Exception) -> bool:
+    """Tell whether a handler of the user's raised it, an alarm's say, which came while our code ran.
+
+    Python calls a handler with the frame that was interrupted, which nobody else who is called by us has.
+    """
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    for frame in frames:
+        if not frame.f_code.co_filename.startswith(_OURS):
+            values = [
+                part for value in frame.f_locals.values() for part in (value if type(value) is tuple else [value])
+            ]
+            if any(value is known for value in values for known in frames):
+                return True
+    return False
+
+
+def attempted(work: Callable[[], Result]) -> Result | Exception:
+    """Return what `work` returns, or what it raised: for compilers and drivers, whose ways to fail nobody can list."""
+    try:
+        return work()
+    except Exception as error:  # noqa: BLE001 - the caller has another way
+        return error

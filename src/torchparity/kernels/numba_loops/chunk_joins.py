@@ -1,0 +1,58 @@
+"""Joining what the programs of a launch wrote: one row and one checksum for each tensor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from torchparity.kernels.numba_loops.crc import after_zeros, times
+
+_ONES = np.uint32(0xFFFFFFFF)
+_MAX, _MIN = 2, 3
+
+
+@njit(nogil=True, cache=True)
+def joined_rows(rows: Any, first: Any, last: Any, is_float: Any) -> Any:
+    """Return one row for each tensor, chunks added in order; extremes of integers are the bits of an int64."""
+    whole = np.empty((first.size, rows.shape[1]))
+    bits, whole_bits = rows.view(np.int64), whole.view(np.int64)
+    for tensor in range(first.size):
+        whole[tensor] = rows[first[tensor]]
+        for chunk in range(first[tensor] + 1, last[tensor]):
+            for column in range(rows.shape[1]):
+                if column not in (_MAX, _MIN):
+                    whole[tensor, column] += rows[chunk, column]
+            if is_float[tensor]:
+                whole[tensor, _MAX] = max(whole[tensor, _MAX], rows[chunk, _MAX])
+                whole[tensor, _MIN] = min(whole[tensor, _MIN], rows[chunk, _MIN])
+            else:
+                whole_bits[tensor, _MAX] = max(whole_bits[tensor, _MAX], bits[chunk, _MAX])
+                whole_bits[tensor, _MIN] = min(whole_bits[tensor, _MIN], bits[chunk, _MIN])
+    return whole
+
+
+@njit(nogil=True, cache=True)
+def joined_checksums(parts: Any, first: Any, last: Any, counts: Any, sizes: Any, chunk_elements: int) -> Any:
+    """Return the CRC-32 of each tensor from the remainders of its chunks."""
+    found = np.empty(first.size, np.uint32)
+    by_size = np.zeros(17, np.uint32)
+    for size in (1, 2, 4, 8, 16):
+        by_size[size] = after_zeros(chunk_elements * size)
+    for tensor in range(first.size):
+        size = sizes[tensor]
+        remainder = np.uint32(0)
+        for chunk in range(first[tensor], last[tensor]):
+            if chunk + 1 < last[tensor]:
+                remainder = times(remainder, by_size[size]) ^ parts[chunk]
+            else:
+                rest = counts[tensor] - (chunk - first[tensor]) * chunk_elements
+                remainder = times(remainder, after_zeros(rest * size)) ^ parts[chunk]
+        # zlib begins with ones and inverts the end.
+        found[tensor] = remainder ^ times(_ONES, after_zeros(counts[tensor] * size)) ^ _ONES
+    return found
+
+
+Rows = npt.NDArray[np.float64]

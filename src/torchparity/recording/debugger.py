@@ -1,0 +1,183 @@
+"""The ways in: `PrecisionDebugger`, as the seeds have it, and `capture`, for new code."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, ClassVar
+
+from torchparity.config import capture_config, read_settings, with_keywords
+from torchparity.errors import ConfigError
+from torchparity.recording.session import Models, Session
+
+
+class PrecisionDebugger:
+    """Records a training as config.json says; one per process.
+
+    Every field of config.json, and of the block of its task, is a keyword argument too; an
+    argument wins over the file. All methods work on the object and on the class. A second
+    construction with the same arguments, or with none, returns the first object; with others it raises.
+    """
+
+    _instance: ClassVar[PrecisionDebugger | None] = None
+    _session: Session
+    _settings: dict[str, Any]
+
+    def __new__(
+        cls,
+        config_path: str | Path | None = None,
+        task: str | None = None,
+        dump_path: str | Path | None = None,
+        level: str | None = None,
+        step: Sequence[int] | str | int | None = None,
+        **fields: Any,
+    ) -> PrecisionDebugger:
+        folder = dump_path and _path(dump_path)
+        arguments = {"task": task, "dump_path": folder, "level": level, "step": step}
+        given = {key: value for key, value in arguments.items() if value is not None}
+        if cls._instance is not None and config_path is None and not given and not fields:
+            return cls._instance
+        source = str(config_path or "PrecisionDebugger")
+        file_fields = read_settings(Path(_path(config_path))) if config_path is not None else {}
+        settings = with_keywords(file_fields, given | fields, source="PrecisionDebugger")
+        if cls._instance is not None:
+            if cls._instance._settings == settings:
+                return cls._instance
+            raise ConfigError(
+                "this process has a PrecisionDebugger with other settings; there is one at a time: close() ends it."
+            )
+        instance = super().__new__(cls)
+        instance._settings = settings
+        config = capture_config(settings, source=source)
+        file = None if config_path is None or "dump_enable" in fields else Path(config_path).absolute()
+        instance._session = Session(config, config_path=file)
+        cls._instance = instance
+        return instance
+
+    @classmethod
+    def start(cls, model: Models | None = None, token_range: Any = None, rank_id: int | None = None) -> None:
+        """Begin to record; `model` is needed for levels L0 and mix.
+
+        `token_range=[first, last]` records those calls of the model, counted from 0, and what is done between them.
+        """
+        cls._current("start").start(model, rank_id, token_range)
+
+    @classmethod
+    def stop(cls) -> None:
+        """Stop recording calls; gradients of what was recorded arrive until `step`."""
+        cls._current("stop").stop()
+
+    @classmethod
+    def step(cls) -> None:
+        """End a step: write it and count on."""
+        cls._current("step").step()
+
+    @classmethod
+    def save(cls, variable: Any, name: str, save_backward: bool = True) -> None:
+        """Record one value by hand, with its gradient where it has one."""
+        cls._current("save").save(variable, name, save_backward)
+
+    @classmethod
+    def module_dump(cls, module: Any, name: str) -> None:
+        """Record the calls of `module` as `Module.{name}.{class}` and nothing else, until `module_dump_end`."""
+        cls._current("module_dump").module_dump(module, name)
+
+    @classmethod
+    def module_dump_end(cls) -> None:
+        """Record everything again."""
+        cls._current("module_dump_end").module_dump_end()
+
+    @classmethod
+    def register_custom_api(cls, module: Any, api: str, api_prefix: str | None = None) -> None:
+        """Record each call of `module.api` as one API, `{api_prefix}.{api}`; without a prefix by the module's name.
+
+        The function is replaced between start and stop only. Whoever imported it by name before
+        start calls the original, unseen.
+        """
+        cls._current("register_custom_api").register_custom_api(module, api, api_prefix)
+
+    @classmethod
+    def restore_custom_api(cls, module: Any, api: str) -> None:
+        """Record `module.api` no longer."""
+        cls._current("restore_custom_api").restore_custom_api(module, api)
+
+    @classmethod
+    def set_init_step(cls, step: int) -> None:
+        """Number the first step `step`, for a training that was resumed."""
+        cls._current("set_init_step").set_init_step(step)
+
+    @classmethod
+    def close(cls) -> None:
+        """End the recording; another PrecisionDebugger may be made afterwards."""
+        if cls._instance is not None:
+            cls._instance._session.close()
+            cls._instance = None
+
+    @classmethod
+    def _current(cls, asked: str) -> Session:
+        if cls._instance is None:
+            raise ConfigError(f"{asked}() needs a PrecisionDebugger; make one first.")
+        return cls._instance._session
+
+
+def _path(given: Any) -> str:
+    """Return a path as text; refuse what would become a folder called None or 5."""
+    if not isinstance(given, (str, os.PathLike)):
+        raise ConfigError(f"the folder to write to is {given!r}; give it as text or as a Path.")
+    return str(given)
+
+
+class Capture:
+    """A recording under way, as `with capture(...)` gives it."""
+
+    def __init__(self, session: Session, model: Models | None, token_range: Sequence[int] | None) -> None:
+        self._session, self._model, self._token_range = session, model, token_range
+
+    def step(self) -> None:
+        """End a step and begin the next."""
+        self._session.step()
+        self._session.start(self._model, token_range=self._token_range)
+
+    def save(self, variable: Any, name: str) -> None:
+        """Record one value by hand, with its gradient where it has one."""
+        self._session.save(variable, name)
+
+    def module_dump(self, module: Any, name: str) -> None:
+        """Record the calls of `module` and nothing else, until `module_dump_end`."""
+        self._session.module_dump(module, name)
+
+    def module_dump_end(self) -> None:
+        """Record everything again."""
+        self._session.module_dump_end()
+
+
+@contextmanager
+def capture(
+    path: str | Path,
+    *,
+    model: Models | None = None,
+    level: str | None = None,
+    task: str = "statistics",
+    token_range: Sequence[int] | None = None,
+    settings: Mapping[str, Any] | None = None,
+    **fields: Any,
+) -> Iterator[Capture]:
+    """Record what runs inside the block into a run at `path`.
+
+    Without `level` modules and APIs are recorded when a model is given, APIs alone when
+    not. `token_range=[first, last]` records that range of the model's calls. `fields`
+    are further fields of config.json or of the task's block, such as `list=["relu"]`;
+    `settings` has the same as a mapping.
+    """
+    given = {"dump_path": _path(path), "task": task, "level": level or ("mix" if model is not None else "L1")}
+    merged = with_keywords({**given, **(settings or {})}, fields, source="capture")
+    session = Session(capture_config(merged, source="capture"))
+    session.start(model, token_range=token_range)
+    try:
+        yield Capture(session, model, token_range)
+    except BaseException as error:
+        session.close(error)
+        raise
+    session.close()

@@ -1,0 +1,129 @@
+"""What becomes of a recording: its steps are written, and its end is told in one line."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from torchparity.config import CaptureConfig
+from torchparity.errors import ParityError
+from torchparity.naming import counted
+from torchparity.recording.selection.selection import Selection
+from torchparity.recording.step.finished_step import FinishedStep
+from torchparity.recording.writing.closing_line import closing_line, size_of, unwritten
+from torchparity.recording.writing.only_differing import Differing
+from torchparity.records import Record
+from torchparity.storage import RunWriter, SharedTensor
+
+_log = logging.getLogger("torchparity")
+
+
+class Output:
+    """The run that one rank of a recording writes; opening it raises, writing it never does."""
+
+    def __init__(self, config: CaptureConfig, selection: Selection, *, level: str, rank: int) -> None:
+        self._task, self._selection = config.task, selection
+        tensor, is_tensor = config.tensor, config.task == "tensor"
+        self._differing: Differing | None = None
+        if is_tensor and tensor.bench_path is not None:
+            self._differing = Differing(Path(tensor.bench_path), most=tensor.diff_nums, rank=rank)
+        self._writer = RunWriter(
+            Path(config.dump_path).expanduser(),
+            task=config.task,
+            level=level,
+            rank=rank,
+            tensor_format=tensor.tensor_format if is_tensor else "safetensors",
+            overwrite=config.overwrite,
+            skip_unwritable=True,
+        )
+        self._has_extra = config.extra_info or config.task == "structure"
+        self._has_values = is_tensor or bool(config.statistics.tensor_list)
+        self._failure: ParityError | None = None
+        self._refused: list[str] = []
+        self._begun: int | None = None
+        self._started = 0  # steps
+        self._in_structure = 0  # calls of which the names alone are written
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more can or shall be written."""
+        return self._failure is not None or (self._differing is not None and self._differing.is_done)
+
+    def store(self, step: int, tensor: SharedTensor) -> None:
+        """Hand a tensor to the disk while the step goes on, so that memory does not grow with the step."""
+        try:
+            self._begin(step)
+            self._writer.store(tensor)
+        except ParityError as error:
+            self._fail(error)
+
+    def write(self, step: int, done: FinishedStep, missing: Sequence[str]) -> None:
+        """Hand a step over; when the disk refuses, say so and write no more."""
+        if self._failure is not None or (not done.construct and self._begun is None):
+            return  # nothing ran between start and here
+        try:
+            self._begin(step)
+            self._begun = None
+            if self._has_values:
+                self._add_with_values(step, done)
+            elif self._task == "structure":
+                self._in_structure += sum(draft.direction == "forward" for draft in done.drafts)
+            else:
+                self._writer.add_later([draft.name for draft in done.drafts], done.encoded)
+            stacks, construct = (done.stacks, done.construct) if self._has_extra else (None, None)
+            self._writer.finish_step(stacks=stacks, construct=construct, missing=[*missing, *self._refused])
+        except ParityError as error:
+            self._fail(error)
+
+    def _add_with_values(self, step: int, done: FinishedStep) -> None:
+        records = done.records()
+        if self._differing is not None:
+            records = self._differing.of_step(step, records)
+        kept = [(record, self._kept(record, values)) for record, values in records]
+        self._refused += map(str, self._writer.add_all(kept))  # two items of one name, say
+
+    def _kept(self, record: Record, values: dict[str, SharedTensor]) -> dict[str, SharedTensor]:
+        return values if self._task == "tensor" or self._selection.stores(record.name) else {}
+
+    def _begin(self, step: int) -> None:
+        if self._begun == step:
+            return
+        if self._begun is not None:  # a fault of ours cost its records, when some of its tensors were already stored
+            self._writer.finish_step(missing=[f"step {self._begun} could not be recorded."])
+        self._writer.start_step(step)
+        self._begun = step
+        self._started += 1
+
+    def _fail(self, error: ParityError) -> None:
+        self._failure = error
+        _log.error("torchparity stops recording, training goes on: %s", error)
+
+    def close(self, missing: Iterable[str]) -> None:
+        """Wait for the disk and print what there is."""
+        try:
+            self._writer.close()
+        except ParityError as error:
+            if self._failure is None:
+                _log.error("torchparity: the run at %s is incomplete: %s", self._writer.path, error)
+            self._failure = error
+        finished = self._writer.written
+        left_out = [*missing, *self._refused, *unwritten(list(finished))]
+        if self._failure is not None:
+            unfinished = self._started - len(finished)
+            steps = f"{counted(unfinished, 'step')} not finished: " if unfinished else ""
+            left_out.insert(0, f"{steps}{self._failure}")
+        line = closing_line(
+            self._writer.path,
+            records=self._in_structure if self._task == "structure" else sum(finished.values()),
+            steps=len(finished),
+            size=size_of(list(finished)),
+            is_structure=self._task == "structure",
+            left_out=list(dict.fromkeys(left_out)),
+            never_seen=self._selection.unmatched(),
+            remarks=[*self._selection.remarks(), *(self._differing.sentences() if self._differing else ())],
+        )
+        _log.info("%s", line)
+        with suppress(OSError, ValueError):  # nobody reads it, or the terminal has no such letter
+            print(line)  # noqa: T201 - the one line at the end

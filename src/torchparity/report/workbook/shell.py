@@ -1,0 +1,71 @@
+"""The parts of a workbook around its rows: sheets, header, widths, filter and cell formats, by xlsxwriter.
+
+xlsxwriter writes the workbook with the header alone; `Shell` takes it apart so that rows can be put in.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import zipfile
+from collections.abc import Sequence
+
+import msgspec
+import xlsxwriter
+
+from torchparity.report.workbook.rows import letters
+
+_FILLS = {"red": "#FF0000", "yellow": "#FFFF00"}
+_DIMENSION = re.compile(rb'<dimension ref="[^"]*"/>')
+_SAMPLE = re.compile(rb'<c r="A(?!1")\d+" s="(\d+)"')
+_SHEET = "xl/worksheets/sheet{}.xml"
+
+
+class SheetShell(msgspec.Struct, frozen=True):
+    """What comes before and after the rows of data in the XML of a sheet."""
+
+    file: str
+    before: bytes
+    after: bytes
+
+
+class Shell(msgspec.Struct, frozen=True):
+    """A workbook without rows: its sheets, its other files, and the numbers of the colours' cell formats."""
+
+    sheets: list[SheetShell]
+    others: dict[str, bytes]
+    styles: dict[str, int]
+
+
+def make_shell(title: str, columns: Sequence[str], widths: Sequence[int], row_counts: Sequence[int]) -> Shell:
+    """Return a workbook with a sheet for each of `row_counts`, called Sheet1, Sheet2, …"""
+    with zipfile.ZipFile(io.BytesIO(_workbook(title, columns, widths, row_counts))) as archive:
+        files = {name: archive.read(name) for name in archive.namelist()}
+    names = [_SHEET.format(number) for number in range(1, len(row_counts) + 1)]
+    styles = dict(zip(_FILLS, map(int, _SAMPLE.findall(files[names[0]])), strict=True))
+    sheets = []
+    for name, count in zip(names, row_counts, strict=True):
+        extent = f'<dimension ref="A1:{letters(len(columns) - 1)}{count + 1}"/>'
+        content = _DIMENSION.sub(extent.encode(), files.pop(name), count=1)
+        sheets.append(
+            SheetShell(name, content[: content.index(b"</row>") + 6], content[content.index(b"</sheetData>") :])
+        )
+    return Shell(sheets, files, styles)
+
+
+def _workbook(title: str, columns: Sequence[str], widths: Sequence[int], row_counts: Sequence[int]) -> bytes:
+    file = io.BytesIO()
+    with xlsxwriter.Workbook(file, {"in_memory": True}) as book:
+        book.set_properties({"title": title})
+        bold = book.add_format({"bold": True})
+        fills = [book.add_format({"bg_color": colour}) for colour in _FILLS.values()]
+        for number, count in enumerate(row_counts, 1):
+            sheet = book.add_worksheet(f"Sheet{number}")
+            for place, (name, width) in enumerate(zip(columns, widths, strict=True)):
+                sheet.set_column(place, place, width)
+                sheet.write_string(0, place, name, bold)
+            sheet.freeze_panes(1, 0)
+            sheet.autofilter(0, 0, count, len(columns) - 1)
+            for row, fill in enumerate(fills, 1):  # so that the formats are kept; the rows of data replace them
+                sheet.write_blank(row, 0, None, fill)
+    return file.getvalue()

@@ -1,0 +1,115 @@
+"""Rewriting a run in another tensor format, verified on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import get_args
+
+import msgspec
+
+from torchparity.config import Level, Task
+from torchparity.errors import ConfigError, DamagedFileError, ParityError, RunExistsError, RunNotFoundError
+from torchparity.records import Record, TensorLeaf
+from torchparity.storage.reading.layout import find_parts, remove_part
+from torchparity.storage.reading.run_reader import RunPart, RunReader
+from torchparity.storage.writing.run_writer import RunWriter
+from torchparity.tensors import HostTensor
+
+
+@dataclass
+class Conversion:
+    """What was written, and one sentence for everything that could not be read."""
+
+    records: int = 0
+    tensors: int = 0
+    problems: list[str] = field(default_factory=list)
+
+
+def convert_run(run: RunReader, output: Path, tensor_format: str, *, overwrite: bool = False) -> Conversion:
+    """Write every part of `run` below `output`; a tensor that is damaged loses its data, not its record.
+
+    What is missing is said in the new run too.
+    """
+    _refuse_same_folder(run, output)
+    _make_room(output, overwrite)
+    done = Conversion()
+    for rank in run.ranks:
+        parts = list(_readable([part for part in run.parts if part.rank == rank], done.problems))
+        if not parts:
+            continue
+        info = parts[0].info
+        with RunWriter(
+            output,
+            task=info.task if info.task in get_args(Task) else "statistics",
+            level=info.level if info.level in get_args(Level) else "L1",
+            rank=rank,
+            tensor_format=tensor_format,
+            converted_from=info.tool,
+        ) as writer:
+            for part in parts:
+                _convert_part(part, writer, done)
+    return done
+
+
+def _readable(parts: list[RunPart], problems: list[str]) -> Iterator[RunPart]:
+    """Yield one part per step; say of the others why they are left out."""
+    seen: dict[int, RunPart] = {}
+    for part in parts:
+        if part.step in seen:
+            problems.append(f"{part.folder} is step {part.step} of rank {part.rank}, as is {seen[part.step].folder}.")
+            continue
+        try:
+            _ = part.records
+        except ParityError as error:
+            problems.append(str(error))
+            continue
+        seen[part.step] = part
+        yield part
+
+
+def _convert_part(part: RunPart, writer: RunWriter, done: Conversion) -> None:
+    problems = part.problems
+    writer.start_step(part.step)
+    for record in part.records.values() if part.info.task != "structure" else ():
+        tensors = _tensors(part, record, problems)
+        writer.add(_without_places(record), tensors)
+        done.records += 1
+        done.tensors += len(tensors)
+    writer.finish_step(stacks=part.stacks, construct=part.construct, missing=problems)
+    done.problems += problems
+
+
+def _refuse_same_folder(run: RunReader, output: Path) -> None:
+    target, source = output.resolve(), run.path.resolve()
+    folders = [part.folder.resolve() for part in run.parts]
+    if target == source or source in target.parents or any(target in folder.parents for folder in folders):
+        raise ConfigError(f"{output} holds the run that is to be converted, or lies inside it; choose another folder.")
+
+
+def _make_room(output: Path, overwrite: bool) -> None:
+    """Refuse a folder that holds a run, or remove that run: all of it, or two runs would mix."""
+    try:
+        old = find_parts(output)
+    except RunNotFoundError:
+        return
+    if not overwrite:
+        raise RunExistsError(output)
+    for part in old:
+        remove_part(part.folder, output)
+
+
+def _tensors(part: RunPart, record: Record, problems: list[str]) -> dict[str, HostTensor]:
+    found: dict[str, HostTensor] = {}
+    for item in record.items():
+        if isinstance(item.leaf, TensorLeaf) and item.leaf.data_name is not None:
+            try:
+                found[item.name] = part.tensor(item.leaf)
+            except (DamagedFileError, RunNotFoundError) as error:
+                problems.append(f"{record.item_name(item.name)}: {error}")
+    return found
+
+
+def _without_places(record: Record) -> Record:
+    return record.replace_tensors(lambda _, leaf: msgspec.structs.replace(leaf, data_name=None, stored_in=None))

@@ -1,0 +1,210 @@
+"""Records to the JSON of dump.json, as msprobe reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import isfinite
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from torchparity.naming import Direction
+from torchparity.records import GroupLeaf, Leaf, Nest, Record, Statistics, TensorLeaf, ValueLeaf, number_to_json
+from torchparity.storage.encoding.json_text import encode
+
+STATISTICS = (("Max", "max"), ("Min", "min"), ("Mean", "mean"), ("Norm", "norm"))
+COUNTS = (
+    ("nan", "nan_count"),
+    ("inf", "inf_count"),
+    ("neg_inf", "negative_inf_count"),
+    ("zero", "zero_count"),
+)
+MEMORY_FORMAT = "torch.memory_format"
+NumberSpelling = Callable[[Any], Any]
+LeafSpelling = Callable[[Leaf], Any]
+_MOST_KEPT = 1 << 16
+_TENSOR = "torch.Tensor"
+_encode = msgspec.json.Encoder().encode
+_AS_THEY_ARE = frozenset({int, bool, str, type(None)})
+
+
+class EncodedRecord(msgspec.Struct, frozen=True, gc=False):
+    """A record whose entry is JSON already."""
+
+    name: str
+    direction: Direction
+    entry: bytes
+
+
+class _Usual(msgspec.Struct, gc=False):
+    """The entry of nearly every tensor, in the order in which it is written."""
+
+    type: str
+    dtype: str
+    shape: tuple[int, ...]
+    Max: Any
+    Min: Any
+    Mean: Any
+    Norm: Any
+    requires_grad: bool
+    md5: str | UnsetType
+    zero: int | None
+
+
+def encoded_tensor(leaf: TensorLeaf) -> msgspec.Raw:
+    """Return a tensor's entry as JSON."""
+    kept, needed = leaf.statistics, leaf.requires_grad
+    is_plain = leaf.type == _TENSOR and leaf.data_name is None and leaf.layout is None
+    if is_plain and kept is not None and needed is not None:
+        usual = encoded_usual(leaf.dtype, leaf.shape, kept, needed, leaf.checksum)
+        if usual is not None:
+            return usual
+    return msgspec.Raw(encode(_tensor_to_json(leaf, number_to_json)))
+
+
+def encoded_usual(
+    dtype: str, shape: tuple[int, ...], kept: Statistics, requires_grad: bool, checksum: str | None
+) -> msgspec.Raw | None:
+    """Return the entry of a tensor of which nothing but this is known, as JSON.
+
+    None where anything in it is nan, infinite or too large to be squared, or where a value is missing.
+    """
+    mean, norm = kept.mean, kept.norm
+    is_usual = type(norm) is float and type(mean) is float and isfinite(norm) and isfinite(mean)
+    if not is_usual or kept.nan_count != 0 or kept.inf_count or kept.negative_inf_count or kept.zero_count is None:
+        return None
+    known = UNSET if checksum is None else checksum
+    entry = _Usual(_TENSOR, dtype, shape, kept.max, kept.min, mean, norm, requires_grad, known, kept.zero_count)
+    return msgspec.Raw(_encode(entry))
+
+
+def encoded_value(leaf: Leaf) -> Any:
+    """Return what JSON has for anything but a tensor; most of it msgspec writes as it is."""
+    if type(leaf) is ValueLeaf and leaf.type != MEMORY_FORMAT:
+        value = leaf.value
+        if type(value) in _AS_THEY_ARE or (type(value) is float and isfinite(value)):
+            return leaf
+    return leaf_to_json(leaf)
+
+
+def encoded(record: Record) -> EncodedRecord:
+    """Return a record whose nests are JSON already, by the two functions above."""
+    return EncodedRecord(record.name, record.direction, msgspec.json.encode(_entry(record, _as_it_is)))
+
+
+def encoded_record(record: Record) -> EncodedRecord:
+    """Return a finished record as JSON, whatever is in it."""
+    return EncodedRecord(record.name, record.direction, encode(record_to_json(record)))
+
+
+def _as_it_is(nest: Any) -> Any:
+    return nest
+
+
+def leaf_to_json(leaf: Leaf, number: NumberSpelling = number_to_json) -> Any:
+    if leaf is None:
+        return None
+    if isinstance(leaf, TensorLeaf):
+        return _tensor_to_json(leaf, number)
+    if isinstance(leaf, GroupLeaf):
+        return {"type": leaf.type, "group_ranks": list(leaf.ranks), "group_id": leaf.id}
+    value = leaf.value
+    if leaf.type == MEMORY_FORMAT:  # msprobe's key and spelling
+        return {"type": leaf.type, "format": str(value).removeprefix("torch.")}
+    if isinstance(value, list):
+        value = [number(part) for part in value]
+    return {"type": leaf.type, "value": number(value)}
+
+
+def _tensor_to_json(leaf: TensorLeaf, number: NumberSpelling) -> dict[str, Any]:
+    entry: dict[str, Any] = {"type": leaf.type, "dtype": leaf.dtype, "shape": leaf.shape}
+    kept = leaf.statistics
+    if kept is not None:
+        entry["Max"], entry["Min"] = number(kept.max), number(kept.min)
+        entry["Mean"], entry["Norm"] = number(kept.mean), number(kept.norm)
+    elif leaf.checksum is not None:
+        entry["md5"] = leaf.checksum  # with xor msprobe has it here
+    if leaf.requires_grad is not None:
+        entry["requires_grad"] = leaf.requires_grad
+    if leaf.checksum is not None:
+        entry["md5"] = leaf.checksum
+    if leaf.data_name is not None:
+        entry["data_name"] = leaf.data_name
+    if leaf.stored_in is not None:
+        entry["stored_in"] = {"file": leaf.stored_in.file, "key": leaf.stored_in.key, "crc32": leaf.stored_in.crc32}
+    if leaf.layout is not None:
+        entry["layout"] = leaf.layout
+    if kept is not None and kept.nan_count is not None:
+        if _has_nonfinite(kept):
+            entry |= {key: count for key, field in COUNTS if (count := getattr(kept, field))}
+            entry["finite"] = {key: number(getattr(kept, f"finite_{field}")) for key, field in STATISTICS}
+        entry["zero"] = kept.zero_count or 0  # its presence says that the counts left out are 0
+    if leaf.numel == 0:
+        entry["numel"] = 0
+    return entry
+
+
+def _has_nonfinite(kept: Statistics) -> bool:
+    return bool(kept.nan_count or kept.inf_count or kept.negative_inf_count)
+
+
+class EncodedLeaves:
+    """Encodes leaves; a tensor that many records show is one leaf, and encoded once."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[TensorLeaf, msgspec.Raw]] = {}
+
+    def __call__(self, leaf: Leaf) -> Any:
+        if type(leaf) is not TensorLeaf:
+            return leaf_to_json(leaf)
+        known = self._known.get(id(leaf))
+        if known is None:
+            if len(self._known) >= _MOST_KEPT:
+                self._known.clear()
+            # The leaf is kept as well, so that its id is nobody else's.
+            known = self._known[id(leaf)] = leaf, encoded_tensor(leaf)
+        return known[1]
+
+
+def nest_to_json(nest: Nest, leaf: LeafSpelling) -> Any:
+    if isinstance(nest, (list, tuple)):
+        return [nest_to_json(entry, leaf) for entry in nest]
+    if isinstance(nest, dict):
+        return {str(key): nest_to_json(entry, leaf) for key, entry in nest.items()}
+    return leaf(nest)
+
+
+def record_to_json(record: Record, leaf: LeafSpelling = leaf_to_json) -> Any:
+    """Return the entry of `data`; `leaf` turns a leaf into JSON."""
+    return _entry(record, lambda nest: nest_to_json(nest, leaf))
+
+
+def _entry(record: Record, nest: Callable[[Nest], Any]) -> Any:
+    if record.direction == "debug":
+        return nest(record.value)
+    if record.direction == "parameters_grad":
+        return {name: [nest(gradient)] for name, gradient in record.gradients.items()}
+    if record.direction == "backward":
+        entry: dict[str, Any] = {
+            "input": nest(record.input_args),
+            "output": nest(record.output),
+        }
+        if record.output_kwargs:
+            entry["output_kwargs"] = nest(record.output_kwargs)
+    else:
+        entry = {
+            "input_args": nest(record.input_args),
+            "input_kwargs": nest(record.input_kwargs),
+            "output": nest(record.output),
+        }
+        if record.parameters is not None:
+            entry["parameters"] = nest(record.parameters)
+        entry["is_recompute"] = record.is_recompute
+    if record.in_backward:
+        entry["in_backward"] = True
+    if record.error is not None:
+        entry["error"] = record.error
+    if record.seconds is not None:
+        entry["seconds"] = record.seconds
+    return entry

@@ -1,0 +1,63 @@
+"""The contract of a tensor format; `storage/__init__.py` tells it in words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from torchparity.records import Location, TensorLeaf
+
+if TYPE_CHECKING:
+    from torchparity.storage.stored_tensor import StoredTensor
+    from torchparity.tensors import HostTensor
+
+
+class TensorSource(Protocol):
+    """Reads the tensors of one folder."""
+
+    def read(self, leaf: TensorLeaf, *, verify: bool) -> HostTensor:
+        """Return the tensor that `leaf` describes, mapped where the format allows it.
+
+        With `verify` the stored checksum is compared first. Raises `DamagedFileError`
+        for bytes that are not this leaf's, `UnsafeFileError` for what must not be read.
+        """
+
+    def stored(self, leaf: TensorLeaf) -> StoredTensor:
+        """Return what `read` does without reading any values, for a caller that checks them while it reads them."""
+
+    def look(self, leaf: TensorLeaf) -> None:
+        """Raise as `read` does where the tensor is plainly missing; reads no values."""
+
+
+class TensorSink(Protocol):
+    """Writes tensors into one folder; used by one thread."""
+
+    def put(self, name: str, tensor: HostTensor, *, crc32: int | None = None) -> tuple[str, Location | None]:
+        """Take a tensor that nobody will change; return its data_name and where it is.
+
+        `crc32` is that of its bytes, where somebody has computed it already.
+        """
+
+    def close(self) -> None:
+        """Make everything that was put readable."""
+
+    def abandon(self) -> None:
+        """Remove what is half-written after a failure; what was complete stays."""
+
+
+class TensorFormat(Protocol):
+    """What `PLUGIN` in each file of `storage/` is.
+
+    `bare_nan` says that records beside such tensors are for tools that want NaN and
+    Infinity as such, which strict JSON does not have.
+    """
+
+    suffix: str
+    bare_nan: bool
+
+    def source(self, folder: Path) -> TensorSource: ...
+
+    def prepare_to_write(self) -> None:
+        """Raise a `ParityError` where tensors cannot be written in this format, here or at all."""
+
+    def sink(self, folder: Path) -> TensorSink: ...

@@ -1,0 +1,164 @@
+"""The files of one part, read forgivingly: what can be read, and a sentence for what cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from torchparity.errors import DamagedFileError
+from torchparity.naming import counted
+from torchparity.records import Record, RunInfo, StackGroup, TensorLeaf
+from torchparity.storage.encoding.decode_any import MalformedError
+from torchparity.storage.encoding.decode_fast import QuickDecoder, quick_entries
+from torchparity.storage.encoding.json_text import decode, read_document, salvage_data
+from torchparity.storage.files.untrusted import read_file
+from torchparity.storage.reading.layout import JOURNAL, is_finished
+from torchparity.storage.reading.ptdbg import read_pkl
+
+
+@dataclass
+class PartContent:
+    """What a part's record files say; `problems` has a sentence for everything that was passed over."""
+
+    info: RunInfo
+    records: dict[str, Record] = field(default_factory=dict)
+    stacks: list[StackGroup] | None = None  # ptdbg keeps them with the records
+    problems: list[str] = field(default_factory=list)
+
+
+def read_part(folder: Path, pkl: Path | None) -> PartContent:
+    """Read dump.json and debug.json, else the journal, else ptdbg's .pkl."""
+    if pkl is not None:
+        records, stacks, problems = read_pkl(pkl)
+        has_values = pkl.with_suffix("").is_dir()
+        if not has_values:
+            records = {name: record.replace_tensors(_without_data) for name, record in records.items()}
+        info = RunInfo(task="tensor" if has_values else "statistics", tool="ptdbg_ascend")
+        return PartContent(info, records, stacks, problems)
+    found = [folder / name for name in ("dump.json", "debug.json") if (folder / name).is_file()]
+    if not is_finished(folder):
+        return _from_journal(folder)
+    content = PartContent(RunInfo())
+    for path in found:
+        head, entries = _document(path, content.problems)
+        content.info = _run_info(head)
+        content.problems += _said_by_the_writer(head, path)
+        content.records |= _records(entries, path, content.problems, debug=path.name == "debug.json")
+    return content
+
+
+def read_stacks(path: Path, problems: list[str]) -> list[StackGroup]:
+    """Return the call stacks of a stack.json; empty where none were written."""
+    return [StackGroup(names, frames) for names, frames in _stack_entries(_optional(path, problems))]
+
+
+def read_construct(folder: Path, problems: list[str]) -> dict[str, str | None]:
+    """Return each record's parent from construct.json; empty where none was written."""
+    content = _optional(folder / "construct.json", problems)
+    if not isinstance(content, dict):
+        return {}
+    return {str(name): _parent(value) for name, value in content.items()}
+
+
+def _without_data(_: str, leaf: TensorLeaf) -> TensorLeaf:
+    return msgspec.structs.replace(leaf, data_name=None)
+
+
+def _document(path: Path, problems: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    content = read_file(path)
+    if (quick := quick_entries(content)) is not None:
+        return quick
+    try:
+        document = decode(content, path)
+    except DamagedFileError as error:
+        head, entries = salvage_data(content, path)
+        problems.append(f"{error} {counted(len(entries), 'record')} before the damage could be read.")
+        return head, entries
+    if not isinstance(document, dict) or not isinstance(document.get("data"), dict):
+        raise DamagedFileError(path, "it has no object 'data' with records")
+    return document, document["data"]
+
+
+def _from_journal(folder: Path) -> PartContent:
+    """Recover what a killed process had recorded of its last step."""
+    path = folder / JOURNAL
+    *whole, rest = read_file(path).split(b"\n")
+    head: dict[str, Any] = {}
+    records: dict[str, Record] = {}
+    problems: list[str] = []
+    for number, line in enumerate(whole, 1):
+        try:
+            entry = decode(line, path)
+            if number == 1:
+                head = entry if isinstance(entry, dict) else {}
+            else:
+                name, direction, record = entry
+                records |= _records({str(name): record}, path, problems, debug=direction == "debug")
+        except (DamagedFileError, ValueError, TypeError):
+            problems.append(f"{path}: line {number} is damaged and was passed over.")
+    lost = "; the last one is cut off" if rest else ""
+    recovered = f"{counted(len(records), 'record')} of it could be recovered"
+    problems.append(f"{folder}: the recording ended before this step did; {recovered}{lost}.")
+    return PartContent(_run_info(head), records, None, problems)
+
+
+def _records(entries: dict[str, Any], path: Path, problems: list[str], *, debug: bool) -> dict[str, Record]:
+    records: dict[str, Record] = {}
+    decoder = QuickDecoder(path)
+    for name, entry in entries.items():
+        try:
+            records[name] = decoder.record(name, entry, debug=debug)
+        except (MalformedError, DamagedFileError) as error:
+            problems.append(f"{path}: record {name[:120]!r} cannot be used: {error}.")
+    return records
+
+
+def _optional(path: Path, problems: list[str]) -> Any:
+    if not path.is_file():
+        return None
+    try:
+        return read_document(path)
+    except DamagedFileError as error:
+        problems.append(str(error))
+        return None
+
+
+def _stack_entries(content: Any) -> Iterator[tuple[list[str], list[str]]]:
+    for entry in content.values() if isinstance(content, dict) else ():
+        if isinstance(entry, list) and len(entry) == 2 and all(isinstance(part, list) for part in entry):
+            yield [str(name) for name in entry[0]], [str(frame) for frame in entry[1]]
+
+
+def _parent(value: Any) -> str | None:
+    """Return the parent's name; newer msprobe writes a list whose first entry it is."""
+    if isinstance(value, list):
+        value = value[0] if value else None
+    return value if isinstance(value, str) else None
+
+
+def _own(head: dict[str, Any]) -> dict[str, Any]:
+    own = head.get("torchparity")
+    return own if isinstance(own, dict) else {}
+
+
+def _run_info(head: dict[str, Any]) -> RunInfo:
+    own, folder = _own(head), head.get("dump_data_dir")
+    tool = own.get("converted_from") or (f"torchparity {own['version']}" if "version" in own else "msprobe")
+    return RunInfo(
+        task=str(head.get("task", "unknown")),
+        level=str(head.get("level", "unknown")),
+        framework=str(head.get("framework", "pytorch")),
+        dump_data_dir=folder if isinstance(folder, str) and "\0" not in folder else None,
+        tool=str(tool),
+        run_id=str(own["run_id"]) if "run_id" in own else None,
+    )
+
+
+def _said_by_the_writer(head: dict[str, Any], path: Path) -> list[str]:
+    """Return what the writer knew to be missing, so that a copy does not look more complete than its source."""
+    missing = _own(head).get("missing")
+    return [f"{path}: {str(line)[:300]}" for line in missing] if isinstance(missing, list) else []

@@ -1,0 +1,54 @@
+"""A tensor as it lies in a file, with the checksum that its bytes should have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from torchparity.errors import DamagedFileError
+from torchparity.storage.files.mapped import crc32_of
+from torchparity.tensors import HostTensor
+
+
+class MappedTensor(NamedTuple):
+    """A mapped tensor and the stored bytes that it shows."""
+
+    tensor: HostTensor
+    raw: npt.NDArray[np.uint8]
+
+    @property
+    def is_whole(self) -> bool:
+        """Tell whether the stored bytes are those of the tensor, in order and nothing else."""
+        array = self.tensor.array
+        is_all = array.flags.c_contiguous and array.nbytes == self.raw.nbytes
+        return bool(is_all and array.ctypes.data == self.raw.ctypes.data)
+
+
+class StoredTensor(NamedTuple):
+    """A tensor in a file, whose bytes nobody has read yet.
+
+    Tensors of one folder with the same `content` hold the same values, as far as layout and checksum tell; it is
+    None where nothing tells. `crc32` is None where none was stored, `changed` the sentence for bytes with another.
+    """
+
+    content: Hashable
+    crc32: int | None
+    path: Path | str
+    changed: str
+    map: Callable[[], MappedTensor]
+
+    def verified(self) -> HostTensor:
+        """Read the bytes and return the tensor; raise `DamagedFileError` if they are not those that were written."""
+        mapped = self.map()
+        if self.crc32 is not None:
+            self.check(crc32_of(mapped.raw))
+        return mapped.tensor
+
+    def check(self, crc32: int) -> None:
+        """Raise `DamagedFileError` if the bytes, whose CRC-32 this is, are not those that were written."""
+        if self.crc32 not in (None, crc32):
+            raise DamagedFileError(self.path, self.changed)

@@ -1,0 +1,46 @@
+"""Checksums of tensors that wait in the writer's queue, computed beside it where there are cores to spare."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from isal import isal_zlib
+
+from torchparity.storage.shared_tensor import SharedTensor
+
+_CORES_EACH = 4  # of which storing takes one; the others are the training's
+_MOST = 4
+
+
+def spare_cores() -> int:
+    """Return on how many cores at once tensors may be stored."""
+    return min(_MOST, max(1, (os.cpu_count() or 1) // _CORES_EACH))
+
+
+class Ahead:
+    """Computes CRC-32s in threads of its own, or leaves it to the caller."""
+
+    def __init__(self, cores: int | None = None) -> None:
+        cores = spare_cores() if cores is None else cores
+        self._pool = ThreadPoolExecutor(cores, "torchparity-checksum") if cores > 1 else None
+
+    def crc32(self, tensor: SharedTensor) -> Future[int] | None:
+        """Begin to compute the checksum of a tensor; None where nobody does."""
+        if self._pool is None:
+            return None
+        try:
+            return self._pool.submit(_crc32, tensor)
+        except RuntimeError:  # the interpreter is shutting down
+            return None
+
+    def close(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown()
+
+
+def _crc32(tensor: SharedTensor) -> int:
+    if tensor.ready is not None:
+        tensor.ready()
+    values = tensor.values
+    return 0 if values is None else isal_zlib.crc32(values.raw())

@@ -1,0 +1,67 @@
+"""An independent way to the same gradients: every input of every call gets a node of its own.
+
+The recorder inserts nothing and reads gradients off the graph's own nodes. The oracle does
+the opposite: it hands each call views of its inputs, made for that call alone, and asks
+autograd for the gradient of each. It changes the graph, so it runs in a training of its own.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from torchparity.ops.catalog import ApiTable
+
+
+class Oracle(TorchFunctionMode):
+    """Collects, by record name, the gradients that autograd computes for a call's inputs and outputs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._apis = ApiTable(views=False, core_only=False)
+        self._numbers: dict[str, int] = {}
+        self.gradients: dict[str, torch.Tensor] = {}
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        api = self._apis[func]
+        if api.treatment != "record" or torch._C._current_graph_task_id() != -1:
+            return func(*args, **kwargs)
+        number = self._numbers.get(api.name, 0)
+        self._numbers[api.name] = number + 1
+        name = f"{api.name}.{number}.backward"
+        if not torch.is_grad_enabled() or _writes_in_place(func, kwargs):
+            return func(*args, **kwargs)
+        aliases: dict[int, torch.Tensor] = {}
+        fresh = self._fresh(args, f"{name}.output", aliases)
+        fresh_kwargs = {key: self._fresh(value, f"{name}.output.{key}", aliases) for key, value in kwargs.items()}
+        output = func(*fresh, **fresh_kwargs)
+        return self._watch_outputs(output, f"{name}.input")
+
+    def _fresh(self, value, name, aliases):
+        if isinstance(value, torch.Tensor) and value.requires_grad:
+            # One tensor given twice has one gradient, the sum: both places share the view.
+            if id(value) not in aliases:
+                aliases[id(value)] = value.view_as(value)
+            alias = aliases[id(value)]
+            alias.register_hook(lambda gradient: self._keep(name, gradient))
+            return alias
+        if isinstance(value, (list, tuple)) and not isinstance(value, torch.Size):
+            entries = [self._fresh(entry, f"{name}.{index}", aliases) for index, entry in enumerate(value)]
+            return type(value)(entries) if type(value) in (list, tuple) else value
+        return value
+
+    def _watch_outputs(self, output, name):
+        outputs = output if isinstance(output, (list, tuple)) else [output]
+        for index, tensor in enumerate(outputs):
+            if isinstance(tensor, torch.Tensor) and tensor.requires_grad:
+                tensor.register_hook(lambda gradient, index=index: self._keep(f"{name}.{index}", gradient))
+        return output
+
+    def _keep(self, name, gradient):
+        self.gradients[name] = gradient.detach().clone()
+
+
+def _writes_in_place(func, kwargs) -> bool:
+    name = getattr(func, "__name__", "")
+    return (name.endswith("_") and not name.endswith("__")) or name == "__setitem__" or kwargs.get("inplace") is True

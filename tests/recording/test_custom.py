@@ -1,0 +1,279 @@
+"""What a user names by hand: functions of their own, and single modules."""
+
+from __future__ import annotations
+
+import types
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import torchparity
+from torchparity import open_run
+from torchparity.errors import ConfigError
+from torchparity.recording import PrecisionDebugger
+
+
+@pytest.fixture(autouse=True)
+def one_debugger_per_test():
+    yield
+    PrecisionDebugger.close()
+
+
+def mixed(x, *, scale):
+    return torch.exp(x) * scale, {"log": torch.log(x)}
+
+
+@pytest.fixture
+def library():
+    made = types.ModuleType("fused")
+    made.mixed = mixed
+    made.number = 3
+    return made
+
+
+def recorded(path, step=0):
+    return open_run(path).part(step=step).records
+
+
+def test_a_custom_api_is_one_record_with_true_gradients(tmp_path, library):
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    scale = torch.tensor(3.0, requires_grad=True)
+    debugger = PrecisionDebugger(dump_path=tmp_path, task="tensor")
+    debugger.register_custom_api(library, "mixed")
+    assert library.mixed is mixed
+
+    debugger.start()
+    assert library.mixed is not mixed
+    out, extra = library.mixed(x, scale=scale)
+    torch.sin(out)
+    debugger.stop()
+    assert library.mixed is mixed
+    (out.sum() + extra["log"].sum()).backward()
+    debugger.step()
+    debugger.close()
+
+    part = open_run(tmp_path).part()
+    assert list(part.records) == ["fused.mixed.0.forward", "Torch.sin.0.forward", "fused.mixed.0.backward"]
+    backward = part.records["fused.mixed.0.backward"]
+    assert torch.tensor(part.tensor(backward.output[0]).array).equal(x.grad)
+    assert torch.tensor(part.tensor(backward.output_kwargs["scale"]).array).equal(scale.grad)
+    assert part.tensor(backward.input_args[0]).array.tolist() == [1, 1]
+
+
+def test_a_prefix_names_it_and_calls_are_numbered_over_stops(tmp_path, library):
+    debugger = PrecisionDebugger(dump_path=tmp_path)
+    debugger.register_custom_api(library, "mixed", "Mine")
+    for _ in range(2):
+        debugger.start()
+        library.mixed(torch.ones(1), scale=2)
+        debugger.stop()
+        library.mixed(torch.ones(1), scale=2)
+    debugger.close()
+
+    assert [name for name in recorded(tmp_path) if "mixed" in name] == ["Mine.mixed.0.forward", "Mine.mixed.1.forward"]
+
+
+def test_inside_another_api_or_another_custom_api_it_is_not_recorded(tmp_path, library):
+    library.outer = lambda x: library.mixed(x, scale=2)[0]
+
+    class Wrapped(torch.Tensor):
+        pass
+
+    debugger = PrecisionDebugger(dump_path=tmp_path)
+    debugger.register_custom_api(library, "mixed")
+    debugger.register_custom_api(library, "outer")
+    debugger.start()
+    library.outer(torch.ones(1))
+    torch.exp(torch.ones(1))
+    debugger.close()
+
+    assert [name for name in recorded(tmp_path) if "ones" not in name] == [
+        "fused.outer.0.forward",
+        "Torch.exp.0.forward",
+    ]
+
+
+def test_restored_it_is_recorded_no_longer(tmp_path, library):
+    debugger = PrecisionDebugger(dump_path=tmp_path)
+    debugger.register_custom_api(library, "mixed")
+    debugger.start()
+    debugger.restore_custom_api(library, "mixed")
+    assert library.mixed is mixed
+    library.mixed(torch.ones(1), scale=2)
+    debugger.close()
+
+    assert "Torch.exp.0.forward" in recorded(tmp_path)
+    assert not [name for name in recorded(tmp_path) if "mixed" in name]
+
+
+def test_an_error_of_a_custom_api_is_recorded_and_reaches_the_caller(tmp_path, library):
+    debugger = PrecisionDebugger(dump_path=tmp_path)
+    debugger.register_custom_api(library, "mixed")
+    debugger.start()
+    with pytest.raises(TypeError):
+        library.mixed(torch.ones(1))
+    torch.exp(torch.ones(1))
+    debugger.close()
+
+    assert "TypeError" in recorded(tmp_path)["fused.mixed.0.forward"].error
+    assert "Torch.exp.0.forward" in recorded(tmp_path)
+
+
+def test_methods_of_classes_stay_what_they_were(tmp_path):
+    class Kernels:
+        @staticmethod
+        def fixed(x):
+            return x.exp()
+
+        @classmethod
+        def made(cls, x):
+            assert cls is Kernels
+            return x.exp()
+
+        def own(self, x):
+            assert isinstance(self, Kernels)
+            return x.exp()
+
+    class Child(Kernels):
+        pass
+
+    before = dict(vars(Kernels))
+    debugger = PrecisionDebugger(dump_path=tmp_path)
+    for owner, name in ((Kernels, "fixed"), (Kernels, "made"), (Kernels, "own"), (Child, "fixed")):
+        debugger.register_custom_api(owner, name)
+    debugger.start()
+    Kernels.fixed(torch.ones(1))
+    Kernels.made(torch.ones(1))
+    Kernels().own(torch.ones(1))
+    Child.fixed(torch.ones(1))
+    debugger.close()
+
+    assert [name for name in recorded(tmp_path) if "ones" not in name] == [
+        *("Kernels.fixed.0.forward", "Kernels.made.0.forward", "Kernels.own.0.forward", "Child.fixed.0.forward")
+    ]
+    assert dict(vars(Kernels)) == before and "fixed" not in vars(Child)
+
+
+def test_what_cannot_be_registered_is_refused_at_once(library):
+    debugger = PrecisionDebugger()
+    with pytest.raises(ConfigError, match=r"fused has no function 'mixd'\. Did you mean 'mixed'"):
+        debugger.register_custom_api(library, "mixd")
+    with pytest.raises(ConfigError, match="no function 'number'"):
+        debugger.register_custom_api(library, "number")
+    with pytest.raises(ConfigError, match="cannot be replaced"):
+        debugger.register_custom_api(dict, "get")
+
+
+def test_a_kernel_that_writes_below_the_versions_is_seen(tmp_path, library):
+    def fill(x):
+        x.untyped_storage().fill_(0)
+
+    library.fill = fill
+    x = torch.ones(2)
+    debugger = PrecisionDebugger(dump_path=tmp_path, task="tensor")
+    debugger.register_custom_api(library, "fill")
+    debugger.start()
+    torch.exp(x)
+    library.fill(x)
+    torch.exp(x)
+    debugger.close()
+
+    part = open_run(tmp_path).part()
+    assert part.tensor(part.records["Torch.exp.1.forward"].input_args[0]).array.tolist() == [0, 0]
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.block = nn.Linear(2, 2), nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+
+    def forward(self, x):
+        return self.block(self.first(x))
+
+
+@pytest.mark.parametrize("level", ["L0", "L1", "mix"])
+def test_module_dump_records_one_module_and_nothing_inside_it(tmp_path, level):
+    net = Net()
+    debugger = PrecisionDebugger(dump_path=tmp_path, level=level, task="tensor")
+    debugger.start(net)
+    x = torch.ones(1, 2)
+    debugger.module_dump(net.block, "chosen")
+    y = F.relu(net(x))
+    debugger.module_dump_end()
+    net.first(x)
+    debugger.stop()
+    y.sum().backward()
+    debugger.step()
+    debugger.close()
+
+    records = recorded(tmp_path)
+    forward = [name for name in records if "forward" in name and "ones" not in name]
+    # Numbers go on while others are passed over: they do not depend on what is recorded.
+    after = {"L0": ["Module.first.Linear.forward.1"], "L1": ["Functional.linear.2.forward"]}
+    after["mix"] = after["L1"] + after["L0"]
+    assert forward == ["Module.chosen.Sequential.forward.0", *after[level]]
+    assert "Module.chosen.Sequential.backward.0" in records
+    assert not any(module._forward_hooks or module._forward_pre_hooks for module in net.modules())
+
+
+def test_module_dump_numbers_calls_and_has_parameter_gradients(tmp_path):
+    fc = nn.Linear(2, 2)
+    debugger = PrecisionDebugger(dump_path=tmp_path)
+    debugger.start()
+    total = 0
+    for _ in range(2):
+        debugger.module_dump(fc, "fc")
+        debugger.module_dump(fc, "fc")
+        total = total + fc(torch.ones(1, 2)).sum()
+        debugger.module_dump_end()
+    total.backward()
+    debugger.close()
+
+    names = [name for name in recorded(tmp_path) if name.startswith("Module")]
+    assert sorted(names) == [
+        *("Module.fc.Linear.backward.0", "Module.fc.Linear.backward.1"),
+        *("Module.fc.Linear.forward.0", "Module.fc.Linear.forward.1", "Module.fc.Linear.parameters_grad.0"),
+    ]
+    assert not fc.weight._post_accumulate_grad_hooks
+
+
+def test_module_dump_is_a_function_of_the_package_too(tmp_path):
+    fc = nn.Linear(2, 2)
+    with pytest.raises(ConfigError, match=r"module_dump\(\) needs a PrecisionDebugger"):
+        torchparity.module_dump(fc, "fc")
+    PrecisionDebugger(dump_path=tmp_path).start()
+    torchparity.module_dump(fc, "fc")
+    fc(torch.ones(1, 2))
+    torchparity.module_dump_end()
+    PrecisionDebugger.close()
+
+    assert "Module.fc.Linear.forward.0" in recorded(tmp_path)
+
+
+def test_module_dump_that_is_never_ended_ends_with_stop(tmp_path):
+    net = Net()
+    debugger = PrecisionDebugger(dump_path=tmp_path)
+    debugger.start()
+    debugger.module_dump(net.block, "chosen")
+    debugger.stop()
+    net(torch.ones(1, 2))
+    debugger.start()
+    net(torch.ones(1, 2))
+    debugger.close()
+
+    assert "Functional.linear.0.forward" in recorded(tmp_path)
+    assert not [name for name in recorded(tmp_path) if "chosen" in name]
+
+
+def test_module_dump_used_wrongly_says_so(tmp_path):
+    debugger = PrecisionDebugger(dump_path=tmp_path)
+    with pytest.raises(ConfigError, match=r"module_dump\(\) without start"):
+        debugger.module_dump(nn.ReLU(), "relu")
+    debugger.start()
+    with pytest.raises(ConfigError, match="takes a module, not a str"):
+        debugger.module_dump("relu", "relu")
+    with pytest.raises(ConfigError, match="needs a name"):
+        debugger.module_dump(nn.ReLU(), "")
+    debugger.module_dump_end()

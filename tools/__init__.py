@@ -1,0 +1,1 @@
+"""Scripts that look at the project itself; nothing in src imports them."""
