@@ -12,11 +12,12 @@ from tools.import_graph import edges, modules
 MODULES = modules()
 EDGES = edges(MODULES)
 BY_NAME = {module.name: module for module in MODULES}
-GROUND = {"version", "errors", "naming", "records", "config", "plugins"}
+GROUND = {"version", "errors", "text", "naming", "records", "config", "plugins"}
 # A package may import what stands in its row, and of its own rooms what ROOMS says.
 ALLOWED = {
     "version": set(),
     "errors": set(),
+    "text": set(),
     "naming": {"errors"},
     "records": {"naming"},
     "plugins": {"errors"},
@@ -24,13 +25,25 @@ ALLOWED = {
     "tensors": {"errors"},
     "ops": {"errors", "naming"},
     "kernels": {"errors", "records", "tensors"},
-    "storage": {"version", "config", "errors", "naming", "plugins", "records", "tensors"},
-    "calls": {"config", "errors", "naming", "ops", "records", "storage", "tensors", "recording"},
+    "storage": {"version", "config", "errors", "naming", "plugins", "records", "tensors", "text"},
+    "calls": {"config", "errors", "naming", "ops", "records", "storage", "tensors", "recording", "text"},
     "randomness": {"calls", "errors", "ops", "recording"},
-    "recording": {"calls", "config", "errors", "kernels", "naming", "ops", "records", "storage", "tensors"},
-    "comparing": {"", "errors", "kernels", "naming", "plugins", "records", "report", "storage"},
-    "report": {"errors", "naming", "records"},
-    "cli": {"", "comparing", "config", "errors", "kernels", "naming", "records", "report", "storage", "version"},
+    "recording": {"calls", "config", "errors", "kernels", "naming", "ops", "records", "storage", "tensors", "text"},
+    "comparing": {"", "errors", "kernels", "naming", "plugins", "records", "report", "storage", "text"},
+    "report": {"errors", "naming", "records", "text"},
+    "cli": {
+        "",
+        "comparing",
+        "config",
+        "errors",
+        "kernels",
+        "naming",
+        "records",
+        "report",
+        "storage",
+        "version",
+        "text",
+    },
     "__main__": {"cli"},
     "": {"comparing", "errors", "randomness", "recording", "records", "storage", "tensors", "version"},
 }

@@ -18,7 +18,7 @@ from rich_argparse import RawDescriptionRichHelpFormatter
 
 from torchparity.cli._output import forget_stdout
 from torchparity.errors import InternalError, ParityError, RunWriteError
-from torchparity.naming import printable
+from torchparity.text import printable
 from torchparity.version import __version__
 
 

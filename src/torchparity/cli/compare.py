@@ -99,7 +99,7 @@ def _run(options: Namespace) -> int:
 
 
 def _report(done: Comparison, written: Sequence[Path], *, is_logged: bool) -> None:
-    from torchparity.naming import one_line
+    from torchparity.text import one_line
 
     if is_logged:
         _log(done)
@@ -169,7 +169,7 @@ def _is_logged(options: Namespace) -> bool:
 
 
 def _log(done: Comparison) -> None:
-    from torchparity.naming import one_line
+    from torchparity.text import one_line
 
     for part in done.parts:
         lines = [
@@ -187,7 +187,7 @@ def _analyse(done: Comparison, folder: Path | None) -> list[Path]:
 
 
 def _summary(done: Comparison) -> str:
-    from torchparity.naming import counted
+    from torchparity.text import counted
 
     counts = done.counts()
     words = {

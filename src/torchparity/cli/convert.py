@@ -20,8 +20,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Return 0, or 2 when something of the run could not be read; the rest is converted all the same."""
-    from torchparity.naming import counted, printable
     from torchparity.storage import convert_run, open_run
+    from torchparity.text import counted, printable
 
     done = convert_run(open_run(options.run), options.output, options.to, overwrite=options.overwrite)
     for problem in done.problems:

@@ -68,8 +68,8 @@ def _overview(opened: RunReader, options: Namespace) -> int:
 
 def _list(opened: RunReader, options: Namespace) -> int:
     """Print names of one part, or of all parts with step and rank in front where there are several."""
-    from torchparity.naming import printable
     from torchparity.storage import nonfinite_records
+    from torchparity.text import printable
 
     parts = opened.select(options.step, options.rank)
     wanted = (options.name or "").lower()
@@ -143,7 +143,7 @@ def _tensor_leaf(part: RunPart, record: Record, wanted: str) -> tuple[str, Tenso
 
 
 def _report_problems(problems: list[str]) -> int:
-    from torchparity.naming import printable
+    from torchparity.text import printable
 
     for problem in problems:
         print(f"torchparity: {printable(problem)}", file=sys.stderr)

@@ -18,7 +18,6 @@ from torchparity.calls.guard.boundary import Boundary
 from torchparity.calls.intercept.modules import named_modules
 from torchparity.config import LARGEST_INDEX, CaptureConfig, StatisticsTask, TensorTask
 from torchparity.errors import ConfigError, RecordingEndedError
-from torchparity.naming import counted
 from torchparity.ops.catalog import ApiTable
 from torchparity.recording.interceptors import Watching
 from torchparity.recording.measuring.measurement_cache import Kept, Meter, Store
@@ -32,6 +31,7 @@ from torchparity.recording.step.recorder import Recorder
 from torchparity.recording.step.saved_values import Points
 from torchparity.recording.writing.output import Output
 from torchparity.storage import SharedTensor
+from torchparity.text import counted
 
 _log = logging.getLogger("torchparity")
 Models = nn.Module | Sequence[nn.Module]

@@ -9,7 +9,6 @@ from itertools import pairwise
 from rich.console import Console
 from rich.text import Text
 
-from torchparity.naming import printable, readable_bytes
 from torchparity.records import (
     GroupLeaf,
     Item,
@@ -22,6 +21,7 @@ from torchparity.records import (
     TensorProfile,
     ValueLeaf,
 )
+from torchparity.text import printable, readable_bytes
 
 _PLAIN_WIDTH = 10_000  # when piped, lines are for grep: never wrapped, never cut
 _BAR = 40

@@ -9,7 +9,7 @@ from torchparity.comparing.judging.deviation import deviation
 from torchparity.comparing.judging.divergence import Divergence
 from torchparity.comparing.msprobe.columns import Mode
 from torchparity.comparing.pairing.rows import Row
-from torchparity.naming import counted, one_line
+from torchparity.text import counted, one_line
 
 _SUSPECT = {"real": "No", "statistics": "Warning", "md5": "Different"}
 _INPUT = (

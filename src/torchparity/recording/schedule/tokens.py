@@ -10,8 +10,8 @@ from torch import nn
 
 from torchparity.calls.guard.inert_hooks import Hook
 from torchparity.errors import ConfigError
-from torchparity.naming import counted
 from torchparity.recording.step.recorder import in_graph_task
+from torchparity.text import counted
 
 
 def checked_range(wanted: Any, model: nn.Module | Sequence[nn.Module] | None) -> tuple[int, int]:

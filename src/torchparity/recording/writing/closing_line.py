@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from torchparity.naming import counted, readable_bytes
+from torchparity.text import counted, readable_bytes
 
 
 def closing_line(

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from torchparity.errors import ConfigError, NotRecordedError
-from torchparity.naming import counted
 from torchparity.records import Record, TensorLeaf
 from torchparity.storage import RunPart, SharedTensor, open_run
+from torchparity.text import counted
 
 Kept = tuple[Record, dict[str, SharedTensor]]
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 from torchparity.config import CaptureConfig
 from torchparity.errors import ParityError
-from torchparity.naming import counted
 from torchparity.recording.selection.selection import Selection
 from torchparity.recording.step.finished_step import FinishedStep
 from torchparity.recording.writing.closing_line import closing_line, size_of, unwritten
 from torchparity.recording.writing.only_differing import Differing
 from torchparity.records import Record
 from torchparity.storage import RunWriter, SharedTensor
+from torchparity.text import counted
 
 _log = logging.getLogger("torchparity")
 

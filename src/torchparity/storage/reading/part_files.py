@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 
 from torchparity.errors import DamagedFileError
-from torchparity.naming import counted
 from torchparity.records import Record, RunInfo, StackGroup, TensorLeaf
 from torchparity.storage.encoding.decode_any import MalformedError
 from torchparity.storage.encoding.decode_fast import QuickDecoder, quick_entries
@@ -18,6 +17,7 @@ from torchparity.storage.encoding.json_text import decode, read_document, salvag
 from torchparity.storage.files.untrusted import read_file
 from torchparity.storage.reading.layout import JOURNAL, is_finished
 from torchparity.storage.reading.ptdbg import read_pkl
+from torchparity.text import counted
 
 
 @dataclass

@@ -18,7 +18,7 @@ from torchparity.errors import (
     RecordNameError,
     RunNotFoundError,
 )
-from torchparity.naming import Direction, counted, parse_record
+from torchparity.naming import Direction, parse_record
 from torchparity.records import Record, RunInfo, StackGroup, TensorLeaf
 from torchparity.storage.formats import TensorFormat, TensorSource
 from torchparity.storage.reading.layout import (
@@ -30,6 +30,7 @@ from torchparity.storage.reading.layout import (
     ptdbg_files,
 )
 from torchparity.storage.reading.part_files import PartContent, read_construct, read_part, read_stacks
+from torchparity.text import counted
 
 if TYPE_CHECKING:
     from torchparity.storage.stored_tensor import StoredTensor
