@@ -14,7 +14,7 @@ from tests.recording.zoo import ZOO, Training
 from torchparity import open_run
 from torchparity.errors import ConfigError, RunExistsError, RunWriteError
 from torchparity.recording import PrecisionDebugger, capture
-from torchparity.recording.measuring.measurement_cache import Meter
+from torchparity.recording.measuring.measurement_cache import MeasurementCache
 
 
 @pytest.fixture(autouse=True)
@@ -229,16 +229,16 @@ def test_an_exception_in_the_block_reaches_the_user_and_keeps_the_data(tmp_path)
 
 
 def test_a_fault_of_the_recorder_never_reaches_the_training(tmp_path, monkeypatch, caplog):
-    from torchparity.recording.measuring.measurement_cache import Meter
+    from torchparity.recording.measuring.measurement_cache import MeasurementCache
 
-    original = Meter._measure
+    original = MeasurementCache._measure
 
     def broken(self, tensor):
         if tensor.numel() == 7:
             raise ZeroDivisionError("our bug")
         return original(self, tensor)
 
-    monkeypatch.setattr(Meter, "_measure", broken)
+    monkeypatch.setattr(MeasurementCache, "_measure", broken)
     x = torch.ones(7, requires_grad=True)
     with capture(tmp_path):
         for _ in range(3):
@@ -344,7 +344,7 @@ def record_three_steps(path, task):
 
 @pytest.mark.parametrize("task", ["statistics", "tensor"])
 def test_a_fault_of_ours_at_the_end_of_a_step_costs_the_step_alone(tmp_path, monkeypatch, caplog, task):
-    finish, calls = Meter.finish, []
+    finish, calls = MeasurementCache.finish, []
 
     def faulty(self):
         calls.append(1)
@@ -353,7 +353,7 @@ def test_a_fault_of_ours_at_the_end_of_a_step_costs_the_step_alone(tmp_path, mon
             raise ValueError("our bug")
         return fill
 
-    monkeypatch.setattr(Meter, "finish", faulty)
+    monkeypatch.setattr(MeasurementCache, "finish", faulty)
     record_three_steps(tmp_path, task)
 
     run = open_run(tmp_path)
@@ -363,7 +363,7 @@ def test_a_fault_of_ours_at_the_end_of_a_step_costs_the_step_alone(tmp_path, mon
 
 
 def test_a_device_that_fails_after_a_step_costs_the_step_alone(tmp_path, monkeypatch, capsys):
-    finish, calls = Meter.finish, []
+    finish, calls = MeasurementCache.finish, []
 
     def faulty(self):
         calls.append(1)
@@ -374,7 +374,7 @@ def test_a_device_that_fails_after_a_step_costs_the_step_alone(tmp_path, monkeyp
 
         return failing if len(calls) == 2 else fill
 
-    monkeypatch.setattr(Meter, "finish", faulty)
+    monkeypatch.setattr(MeasurementCache, "finish", faulty)
     record_three_steps(tmp_path, "statistics")
 
     run = open_run(tmp_path)

@@ -11,8 +11,8 @@ from torchparity import from_torch, open_run
 from torchparity.kernels.reference import PLUGIN as REFERENCE
 from torchparity.recording import capture
 from torchparity.recording.measuring import storage_generations
-from torchparity.recording.measuring.measurement_cache import Kept, Meter
-from torchparity.recording.measuring.tensor_lists import ListMeter
+from torchparity.recording.measuring.measurement_cache import Kept, MeasurementCache
+from torchparity.recording.measuring.tensor_lists import ListCache
 
 COUNT = 12
 
@@ -155,11 +155,11 @@ ODD_LISTS = {
 @pytest.mark.parametrize("kind", ODD_LISTS)
 def test_a_list_of_any_kind_is_what_its_tensors_are(kind):
     tensors = ODD_LISTS[kind]()
-    meter = Meter(Kept(), exact=True)
+    measurements = MeasurementCache(Kept(), exact=True)
 
-    seen = ListMeter(meter).see(tensors)
-    alone = [meter.see(tensor) for tensor in tensors]
-    meter.finish()()
+    seen = ListCache(measurements).observe(tensors)
+    alone = [measurements.observe(tensor) for tensor in tensors]
+    measurements.finish()()
 
     for tensor, entry, other in zip(tensors, seen.tensors, alone, strict=True):
         assert (entry.dtype, entry.shape) == (tensor.dtype, tuple(tensor.shape))
@@ -173,13 +173,13 @@ def test_a_list_of_any_kind_is_what_its_tensors_are(kind):
 
 def test_what_a_list_showed_is_not_measured_again_alone_or_in_another_list():
     tensors = plain()
-    meter = Meter(Kept(), exact=False)
-    lists = ListMeter(meter)
+    measurements = MeasurementCache(Kept(), exact=False)
+    lists = ListCache(measurements)
 
-    seen = lists.see(tensors).tensors
-    alone = [meter.see(tensor) for tensor in tensors]
-    views = [meter.see(tensor.view(-1)) for tensor in tensors]
-    reversed_list = lists.see(tensors[::-1]).tensors[::-1]
+    seen = lists.observe(tensors).tensors
+    alone = [measurements.observe(tensor) for tensor in tensors]
+    views = [measurements.observe(tensor.view(-1)) for tensor in tensors]
+    reversed_list = lists.observe(tensors[::-1]).tensors[::-1]
 
     for shown in (alone, views, reversed_list):
         assert [entry.measurement for entry in shown] == [entry.measurement for entry in seen]
@@ -188,9 +188,9 @@ def test_what_a_list_showed_is_not_measured_again_alone_or_in_another_list():
 
 def test_tensors_seen_alone_are_not_measured_again_in_a_list():
     tensors = plain()
-    meter = Meter(Kept(), exact=False)
+    measurements = MeasurementCache(Kept(), exact=False)
 
-    alone = [meter.see(tensor) for tensor in tensors[:5]]
-    seen = ListMeter(meter).see(tensors).tensors
+    alone = [measurements.observe(tensor) for tensor in tensors[:5]]
+    seen = ListCache(measurements).observe(tensors).tensors
 
     assert all(one.measurement is other.measurement for one, other in zip(alone, seen, strict=False))

@@ -50,7 +50,9 @@ class Watching:
         put_below(self._apis)
         self._collectives.attach()
         self._see_apis()
-        self._recorder.boundary.run("start", self._recorder.meter.distrust_all)  # nobody saw what was done since stop
+        self._recorder.boundary.run(
+            "start", self._recorder.measurements.invalidate_all
+        )  # nobody saw what was done since stop
         self.compiled.attach()
         self.graphs.attach()
         self._fast_paths.attach()
@@ -102,7 +104,7 @@ class Watching:
         if self._modules.is_paused:
             self._modules.is_paused = False
             self._single.detach_calls()
-            self._recorder.boundary.run("module_dump_end", self._recorder.meter.distrust_all)
+            self._recorder.boundary.run("module_dump_end", self._recorder.measurements.invalidate_all)
             self._see_apis()
 
     def _see_apis(self) -> None:
@@ -121,4 +123,4 @@ class Watching:
         self._recorder.boundary.run("optimizer", self._recorder.leave_optimizer)
         if not self._has_apis or not type(optimizer).__module__.startswith("torch.optim."):
             # Nobody looked at each call; and kernels of others write parameters below torch's version counters.
-            self._recorder.boundary.run("optimizer", self._recorder.meter.distrust_all)
+            self._recorder.boundary.run("optimizer", self._recorder.measurements.invalidate_all)

@@ -20,15 +20,15 @@ from torchparity.config import LARGEST_INDEX, CaptureConfig, StatisticsTask, Ten
 from torchparity.errors import ConfigError, RecordingEndedError
 from torchparity.ops.catalog import ApiTable
 from torchparity.recording.interceptors import Watching
-from torchparity.recording.measuring.measurement_cache import Kept, Meter, Store
+from torchparity.recording.measuring.measurement_cache import Kept, MeasurementCache, Store
 from torchparity.recording.schedule.dataloader import LoaderWatcher
-from torchparity.recording.schedule.dump_enable import Switch
+from torchparity.recording.schedule.dump_enable import DumpEnable
 from torchparity.recording.schedule.tokens import TokenCounter, checked_range
 from torchparity.recording.selection.requested_names import check_names, check_scope
 from torchparity.recording.selection.selection import Selection
 from torchparity.recording.step.call_stacks import StackBook
 from torchparity.recording.step.recorder import Recorder
-from torchparity.recording.step.saved_values import Points
+from torchparity.recording.step.saved_values import SavedValues
 from torchparity.recording.writing.output import Output
 from torchparity.storage import SharedTensor
 from torchparity.text import counted
@@ -53,8 +53,8 @@ class Session:
         self._recorder = _recorder(config, self._boundary, self._store)
         apis = ApiTable(views=config.views or config.risk_level == "ALL", core_only=config.risk_level == "CORE")
         self._watching = Watching(self._recorder, apis, self._level)
-        self._points = Points(self._recorder)
-        self._switch = Switch(config.dump_enable, config_path)
+        self._saved_values = SavedValues(self._recorder)
+        self._switch = DumpEnable(config.dump_enable, config_path)
         self._loader = LoaderWatcher(begin_batch=self._begin_batch, end_batch=self._end_batch)
         self._model: Models | None = None
         self._output: Output | None = None
@@ -154,7 +154,7 @@ class Session:
         if self._level == "debug" and not self._is_watching and not self._is_over:
             self.start()
         if self._recorder.is_recording:
-            self._points.save(variable, name, save_backward)
+            self._saved_values.save(variable, name, save_backward)
         elif not self._is_started and not self._is_over:
             self._warn("save() records nothing before start() and after stop(), but at level 'debug'")
 
@@ -220,7 +220,9 @@ class Session:
         self._tokens.attach(model if isinstance(model, nn.Module) else model[0])
 
     def _begin_tokens(self) -> None:
-        self._boundary.run("token_range", self._recorder.meter.distrust_all)  # nobody saw what was done since start
+        self._boundary.run(
+            "token_range", self._recorder.measurements.invalidate_all
+        )  # nobody saw what was done since start
         self._recorder.is_recording = self._has_tokens = True
 
     def _end_tokens(self) -> None:
@@ -245,7 +247,7 @@ class Session:
         self._is_started = self._has_data = self._has_begun = False
         self._step += 1
         self._recorder.selection.begin_step()
-        self._points.begin_step()
+        self._saved_values.begin_step()
 
     def _write_step(self) -> None:
         done, late = self._recorder.take_step(), self._recorder.late
@@ -310,7 +312,7 @@ def _recorder(config: CaptureConfig, boundary: Boundary, store: Store) -> Record
     waits = kept.by_shape or config.tensor.bench_path is not None
     stored = block.tensor_list if isinstance(block, StatisticsTask) else ()
     return Recorder(
-        Meter(kept, exact=config.precision == "high", store=None if waits else store),
+        MeasurementCache(kept, exact=config.precision == "high", store=None if waits else store),
         Selection(scope=block.scope, names=block.list, stored=stored, data_mode=block.data_mode),
         boundary,
         StackBook(all_frames=config.all_frames) if config.extra_info else None,

@@ -58,7 +58,7 @@ class GraphWatcher:
                     boundary.is_closed = False
                 elif name == "replay":
                     self._say("replayed")
-                    boundary.run("CUDAGraph.replay", self._recorder.meter.distrust_all)
+                    boundary.run("CUDAGraph.replay", self._recorder.measurements.invalidate_all)
 
         return watched
 

@@ -50,7 +50,7 @@ class ApiWatcher(TorchFunctionMode):
             return func(*args, **kwargs)  # what it writes is looked at again when it is done, or calls a module
         if api.exposes_storage:
             tensors = [value for value in args if isinstance(value, torch.Tensor)]
-            self._recorder.boundary.run(api.name, self._recorder.meter.distrust, *tensors)
+            self._recorder.boundary.run(api.name, self._recorder.measurements.never_cache, *tensors)
         if api.treatment == "engine":
             return self._through_the_engine(func, args, kwargs)
         if api.treatment == "record" and self.records:
@@ -90,7 +90,7 @@ class ApiWatcher(TorchFunctionMode):
 
     def _note_written(self, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
         """Look again at memories that were written: another tensor may have the same, and count its own versions."""
-        self._recorder.meter.written(*tensors_in((*args, *kwargs.values())))
+        self._recorder.measurements.invalidate_aliases(*tensors_in((*args, *kwargs.values())))
 
     def _finish(self, api: Api, call: Call, args: Sequence[Any], kwargs: dict[str, Any], output: Any) -> None:
         if not (_holds_tensor(args) or _holds_tensor(output) or _holds_tensor(kwargs)):
@@ -103,7 +103,9 @@ class ApiWatcher(TorchFunctionMode):
         if api.writes_unversioned:
             self._renew_written(api, args, kwargs)
         elif api.writes and args and isinstance(output, torch.Tensor) and output is args[0]:
-            self._recorder.meter.written(output)  # another tensor may have its memory, and just this version
+            self._recorder.measurements.invalidate_aliases(
+                output
+            )  # another tensor may have its memory, and just this version
         elif output is None or "out" in kwargs:
             self._note_written(args, kwargs)  # fused optimizers count no version
         self._recorder.end(call, output, keep=not api.is_factory)
@@ -111,7 +113,9 @@ class ApiWatcher(TorchFunctionMode):
     def _renew_written(self, api: Api, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
         """Forget what was known of what a call may have written without a new version."""
         written = tensors_in((*args, *kwargs.values()))
-        self._recorder.meter.renew(*(tensor for tensor in written if api.writes_below or not tensor.requires_grad))
+        self._recorder.measurements.invalidate(
+            *(tensor for tensor in written if api.writes_below or not tensor.requires_grad)
+        )
 
     def _through_the_engine(self, func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """Run backward with the mode on, or what a custom backward and a recomputation call would go unseen."""

@@ -134,11 +134,11 @@ class CollectiveWatcher:
 
     def _distrust(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Take no look at these tensors for granted: they are written at some time from now on."""
-        self._recorder.meter.distrust(*tensors_in([*args, *kwargs.values()]))
+        self._recorder.measurements.never_cache(*tensors_in([*args, *kwargs.values()]))
 
     def _renew(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Forget what was known of these tensors: they were written below torch's version counters."""
-        self._recorder.meter.renew(*tensors_in([*args, *kwargs.values()]))
+        self._recorder.measurements.invalidate(*tensors_in([*args, *kwargs.values()]))
 
 
 def _handles(work: Any) -> list[Any]:

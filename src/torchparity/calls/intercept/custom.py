@@ -118,7 +118,7 @@ class CustomApis:
 
     def _returned(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
         # A kernel of somebody's own may write into its arguments below torch's version counters.
-        self._recorder.meter.renew(*tensors_in((*args, *kwargs.values())))
+        self._recorder.measurements.invalidate(*tensors_in((*args, *kwargs.values())))
         self._recorder.end(call, output)
 
 

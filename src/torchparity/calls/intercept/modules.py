@@ -201,7 +201,7 @@ class ModuleWatcher:
         record, stack = f"{name}.forward.{number}{mark}", Stack(frame)
         self._drop_interrupted(stack)
         if recorder.is_in_optimizer:
-            recorder.meter.distrust_all()  # what its closure calls may have been written by it
+            recorder.measurements.invalidate_all()  # what its closure calls may have been written by it
         parents = recorder.parents
         parent, outside = parents[-1] if parents else None, list(parents)
         # First of all: whatever fails below, the module is open, and `_leave` will come.
@@ -220,7 +220,7 @@ class ModuleWatcher:
             call = recorder.open(Draft(record, "forward"), args, kwargs, parent)
             call.draft.is_recompute = bool(mark)
             call.draft.parameters = self._parameters_of(module, record)
-            recorder.meter.flush()
+            recorder.measurements.flush()
             opened.call = call
         return opened.call
 
@@ -300,7 +300,7 @@ class ModuleWatcher:
             draft.gradients = draft.gradients or {}
             draft.gradients[parameter_name] = self._recorder.observer_of(record).nest(leaf.grad)
             self._recorder.has_more(draft)
-            self._recorder.meter.flush()
+            self._recorder.measurements.flush()
 
     def _is_wanted(self, name: str, record: str) -> bool:
         """Decide about a gradient: it belongs to the module's calls. Some modules' weights are used without a call."""

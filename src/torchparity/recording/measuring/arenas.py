@@ -34,7 +34,7 @@ class _Device:
         return fill
 
 
-class Gauge:
+class ArenaSlot:
     """Measures tensors of one dtype on one device: `add(address, count, dtype, measurement)`, as arenas have it."""
 
     __slots__ = ("add", "add_all", "dtype", "size")
@@ -44,16 +44,16 @@ class Gauge:
         self.dtype, self.size = name_of(dtype), dtype.itemsize
 
 
-class Gauges:
-    """Finds the gauge of a tensor, and flushes and finishes all."""
+class Arenas:
+    """Finds the arena of a tensor, and flushes and finishes all."""
 
     def __init__(self, *, exact: bool, checksums: bool) -> None:
         self._exact, self._checksums = exact, checksums
-        self._known: dict[tuple[torch.dtype, torch.device], Gauge | None] = {}
+        self._known: dict[tuple[torch.dtype, torch.device], ArenaSlot | None] = {}
         self._devices: dict[torch.device, _Device | None] = {}
         self.has_broken = False
 
-    def of(self, dtype: torch.dtype, device: torch.device) -> Gauge | None:
+    def of(self, dtype: torch.dtype, device: torch.device) -> ArenaSlot | None:
         """Return what measures such tensors, None where nothing does."""
         try:
             return self._known[dtype, device]
@@ -76,14 +76,14 @@ class Gauges:
         """Begin anew; return what fills in what was measured, when the devices have."""
         return [device.finish() for device in self._devices.values() if device is not None]
 
-    def _make(self, dtype: torch.dtype, device: torch.device) -> Gauge | None:
+    def _make(self, dtype: torch.dtype, device: torch.device) -> ArenaSlot | None:
         if device not in self._devices:
             arena = _arena_for(device, exact=self._exact, checksums=self._checksums)
             self._devices[device] = None if arena is None else _Device(arena)
         known = self._devices[device]
         if known is None or known.is_broken or name_of(dtype) not in known.arena.dtypes:
             return None
-        return Gauge(known, dtype)
+        return ArenaSlot(known, dtype)
 
     def _give_up(self, device: _Device) -> None:
         if device.arena.drop():

@@ -1,7 +1,7 @@
 """Memory for copies of tensors, which come and go by the hundred while a step lasts.
 
 Not from the heap: torch asks it for aligned memory, which does not fit where such memory
-was freed before, so that copies would pile up although each is let go. Rooms are given
+was freed before, so that copies would pile up although each is let go. BufferPool are given
 out again, which also saves the system from clearing new pages for every copy.
 """
 
@@ -20,7 +20,7 @@ _SMALL = 1 << 16  # below this the heap does no harm
 _MOST_KEPT = 128 << 20
 
 
-class Rooms:
+class BufferPool:
     """Gives out memory and takes it back by itself when nobody holds what was given out."""
 
     def __init__(self) -> None:

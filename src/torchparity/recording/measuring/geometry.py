@@ -10,7 +10,7 @@ import msgspec
 import torch
 
 from torchparity.kernels.arenas.cuda_waiting import wait_for
-from torchparity.recording.measuring.buffer_pool import Rooms
+from torchparity.recording.measuring.buffer_pool import BufferPool
 from torchparity.records import Statistics
 from torchparity.storage import SharedTensor
 from torchparity.tensors import DTYPES, HostTensor
@@ -133,10 +133,10 @@ def widened(tensor: torch.Tensor) -> HostTensor:
     return HostTensor(name_of(plain.dtype), memory(plain))
 
 
-def copied(tensor: torch.Tensor, rooms: Rooms) -> SharedTensor:
+def copied(tensor: torch.Tensor, buffers: BufferPool) -> SharedTensor:
     """Return a copy of the values that nobody changes; on CUDA it arrives by itself while the training goes on."""
     if tensor.device.type == "cpu":
-        return SharedTensor(HostTensor(name_of(tensor.dtype), memory(rooms.copy(tensor.detach()))))
+        return SharedTensor(HostTensor(name_of(tensor.dtype), memory(buffers.copy(tensor.detach()))))
     if tensor.device.type != "cuda":
         return SharedTensor(from_torch(tensor))  # a copy in any case
     shown = tensor.detach().resolve_conj().resolve_neg().contiguous()

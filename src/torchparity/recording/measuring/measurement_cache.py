@@ -20,8 +20,8 @@ import torch
 from torchparity.kernels.arenas.portable import PortableArena, is_portable
 from torchparity.kernels.cpu import CpuKernel
 from torchparity.kernels.xor import xor_checksum
-from torchparity.recording.measuring.arenas import Gauge, Gauges
-from torchparity.recording.measuring.buffer_pool import Rooms
+from torchparity.recording.measuring.arenas import Arenas, ArenaSlot
+from torchparity.recording.measuring.buffer_pool import BufferPool
 from torchparity.recording.measuring.geometry import (
     PLAIN,
     copied,
@@ -34,8 +34,8 @@ from torchparity.recording.measuring.geometry import (
     unrepeated,
     widened,
 )
-from torchparity.recording.measuring.observed import Measurement, SeenTensor
-from torchparity.recording.measuring.storage_generations import Identities
+from torchparity.recording.measuring.observed import Measurement, ObservedTensor
+from torchparity.recording.measuring.storage_generations import StorageGenerations
 from torchparity.storage import SharedTensor
 from torchparity.tensors.torch_tensors import from_torch
 
@@ -55,12 +55,12 @@ class Kept:
     by_shape: bool = False  # the format stores a tensor with its shape, so a reshaped view is another tensor
 
 
-def _seen(tensor: torch.Tensor, measurement: Measurement) -> SeenTensor:
-    return SeenTensor(tensor.dtype, tuple(tensor.shape), tensor.requires_grad, measurement)
+def _seen(tensor: torch.Tensor, measurement: Measurement) -> ObservedTensor:
+    return ObservedTensor(tensor.dtype, tuple(tensor.shape), tensor.requires_grad, measurement)
 
 
-def _unmeasured(tensor: torch.Tensor) -> SeenTensor:
-    return SeenTensor(tensor.dtype, tuple(tensor.shape), tensor.requires_grad, None, _form(tensor))
+def _unmeasured(tensor: torch.Tensor) -> ObservedTensor:
+    return ObservedTensor(tensor.dtype, tuple(tensor.shape), tensor.requires_grad, None, _form(tensor))
 
 
 def _form(tensor: torch.Tensor) -> str | None:
@@ -74,25 +74,25 @@ def _outside_of_transforms() -> AbstractContextManager[object]:
     return nullcontext() if _transform() is None else torch._C._DisableFuncTorch()
 
 
-class Meter:
+class MeasurementCache:
     """Looks at tensors for one recording; `finish` at the end of each step."""
 
     def __init__(self, kept: Kept, *, exact: bool, store: Store | None = None) -> None:
         self._kept = kept
-        self._store, self._rooms = store, Rooms()
+        self._store, self._buffers = store, BufferPool()
         self._kernel = CpuKernel(exact=exact)
         self.lock = threading.RLock()
-        self._seen: dict[Any, SeenTensor] = {}
+        self._seen: dict[Any, ObservedTensor] = {}
         self._measured: dict[Any, Measurement] = {}
-        self.identities = Identities()
-        self._gauges = Gauges(exact=exact, checksums=kept.checksum)
+        self.generations = StorageGenerations()
+        self._arenas = Arenas(exact=exact, checksums=kept.checksum)
         self._portable = PortableArena()
         self._portable_open: list[tuple[Measurement, int]] = []
         self._repeated: list[tuple[Measurement, Measurement, int]] = []  # expanded tensors, each element once
         self._waiting: list[torch.Tensor] = []
         self._is_plain = not kept.values and not kept.xor
 
-    def see(self, tensor: torch.Tensor, *, keep: bool = True) -> SeenTensor:
+    def observe(self, tensor: torch.Tensor, *, keep: bool = True) -> ObservedTensor:
         """Return what is known of a tensor, adding it to what waits if need be; without `keep` it is not remembered."""
         if type(tensor) not in PLAIN:
             tensor = getattr(tensor, "_local_tensor", tensor)  # a sharded tensor: what this rank has of it
@@ -102,7 +102,7 @@ class Meter:
             memory = tensor.untyped_storage()
             dtype = tensor.dtype
             look = (
-                self.identities.numbers.get(memory._cdata),
+                self.generations.numbers.get(memory._cdata),
                 tensor._version,
                 tensor.storage_offset(),
                 tuple(tensor.shape),  # a Size would be walked by the garbage collector
@@ -128,23 +128,23 @@ class Meter:
     @property
     def takes_lists(self) -> bool:
         """Whether tensors may be measured many at a time: not where a copy or a sum of each is kept."""
-        return self._is_plain and not self._gauges.has_broken
+        return self._is_plain and not self._arenas.has_broken
 
-    def gauge_of(self, dtype: torch.dtype, device: torch.device) -> Gauge | None:
+    def arena_for(self, dtype: torch.dtype, device: torch.device) -> ArenaSlot | None:
         """Return what measures such tensors where they lie, None where nothing does."""
-        return self._gauges.of(dtype, device)
+        return self._arenas.of(dtype, device)
 
     def measure_all(
-        self, tensors: Sequence[torch.Tensor], addresses: Sequence[int], seen: Sequence[SeenTensor]
+        self, tensors: Sequence[torch.Tensor], addresses: Sequence[int], seen: Sequence[ObservedTensor]
     ) -> None:
-        """Add tensors of one gauge to what waits, at a version at which nobody saw them."""
-        gauge = seen[0].gauge
+        """Add tensors of one arena to what waits, at a version at which nobody saw them."""
+        arena = seen[0].arena
         with self.lock:
             self._waiting += tensors
             counts, owners = [entry.count for entry in seen], [entry.measurement for entry in seen]
-            gauge.add_all(addresses, counts, gauge.dtype, owners)
+            arena.add_all(addresses, counts, arena.dtype, owners)
 
-    def remember_all(self, looks: Sequence[Any], seen: Sequence[SeenTensor]) -> None:
+    def remember_all(self, looks: Sequence[Any], seen: Sequence[ObservedTensor]) -> None:
         """Know tensors that were measured together when they are seen one by one."""
         with self.lock:
             self._seen.update(zip(looks, seen, strict=True))
@@ -157,49 +157,49 @@ class Meter:
         """Measure what waits: from here on those tensors may change, and be gone."""
         if self._waiting:
             with self.lock:
-                failure = self._gauges.flush()
+                failure = self._arenas.flush()
                 self._waiting.clear()
             if failure is not None:
                 raise failure
 
-    def distrust(self, *tensors: torch.Tensor) -> None:
+    def never_cache(self, *tensors: torch.Tensor) -> None:
         """Somebody got at the memory itself: it may change from now on without a new version."""
         self.flush()
         with self.lock:
             for tensor in map(inner, tensors):
                 if is_measurable(tensor) and has_memory(tensor):
-                    self.identities.distrust(tensor.untyped_storage())
+                    self.generations.never_cache(tensor.untyped_storage())
 
-    def distrust_all(self) -> None:
+    def invalidate_all(self) -> None:
         """Forget what was known of every memory: something wrote that nobody saw."""
         with self.lock:
-            self.identities.drop_all()
+            self.generations.drop_all()
 
     def moved_on(self, storages: Sequence[int], versions: Sequence[int]) -> None:
         with self.lock:
-            self.identities.moved_on(storages, versions)
+            self.generations.moved_on(storages, versions)
 
     def copy(self, tensor: torch.Tensor) -> SharedTensor:
         """Return the values as they are now, on their way to the disk where they can go ahead of their records."""
         with _outside_of_transforms():
-            values = copied(tensor, self._rooms)
+            values = copied(tensor, self._buffers)
         if self._store is not None:
             self._store(values)
         return values
 
-    def renew(self, *tensors: torch.Tensor) -> None:
+    def invalidate(self, *tensors: torch.Tensor) -> None:
         """Forget what was known of the tensors' memory: it was written without a new version."""
         with self.lock:
             for tensor in map(inner, tensors):
                 if is_measurable(tensor) and has_memory(tensor):
-                    self.identities.renew(tensor.untyped_storage())
+                    self.generations.invalidate(tensor.untyped_storage())
 
-    def written(self, *tensors: torch.Tensor) -> None:
+    def invalidate_aliases(self, *tensors: torch.Tensor) -> None:
         """Forget what was known of the tensors' memory, which may have other tensors with versions of their own."""
         with self.lock:
             for tensor in map(inner, tensors):
                 with suppress(RuntimeError, NotImplementedError):  # what has no memory was not written
-                    self.identities.drop_known(tensor.untyped_storage()._cdata)
+                    self.generations.drop_known(tensor.untyped_storage()._cdata)
 
     def finish(self) -> Callable[[], None]:
         """Forget the step's tensors; return what waits for the devices and fills in every measurement."""
@@ -209,8 +209,8 @@ class Meter:
             expanded, self._repeated = self._repeated, []
             self._seen.clear()
             self._measured.clear()
-            self.identities.clear()
-            fills = self._gauges.finish()
+            self.generations.clear()
+            fills = self._arenas.finish()
             statistics = self._portable.take()
             for measurement, number in portable:
                 measurement.statistics = statistics[number]
@@ -223,37 +223,37 @@ class Meter:
 
         return fill
 
-    def _where_it_lies(self, tensor: torch.Tensor, memory: torch.UntypedStorage, look: Any) -> SeenTensor | None:
+    def _where_it_lies(self, tensor: torch.Tensor, memory: torch.UntypedStorage, look: Any) -> ObservedTensor | None:
         """Let nearly every tensor wait to be measured where it lies; None where it is of another kind."""
-        gauge = self._gauges.of(look[5], tensor.device)
+        arena = self._arenas.of(look[5], tensor.device)
         count = tensor.numel()
-        if gauge is None or not count or look[7] or type(tensor) not in PLAIN or not tensor.is_contiguous():
+        if arena is None or not count or look[7] or type(tensor) not in PLAIN or not tensor.is_contiguous():
             return None
-        if memory.nbytes() < (look[2] + count) * gauge.size or not memory.resizable() or _is_wrapped(tensor):
+        if memory.nbytes() < (look[2] + count) * arena.size or not memory.resizable() or _is_wrapped(tensor):
             return None  # What NumPy or a file shares cannot be resized, and can change without a new version.
         address = tensor.data_ptr()
-        if not address or memory._cdata in self.identities.distrusted:
+        if not address or memory._cdata in self.generations.distrusted:
             return None
-        number = self.identities.number(memory, look[1])
+        number = self.generations.number(memory, look[1])
         # Contiguous views of one memory differ by their counts alone.
         place = (number, look[2], look[5], (look[3], look[4]) if self._kept.by_shape else count)
         measurement = self._measured.get(place)
         if measurement is None:
             measurement = self._measured[place] = Measurement()
             self._waiting.append(tensor)
-            gauge.add(address, count, gauge.dtype, measurement)
-        seen = SeenTensor(look[5], look[3], look[6], measurement, None, gauge, count)
+            arena.add(address, count, arena.dtype, measurement)
+        seen = ObservedTensor(look[5], look[3], look[6], measurement, None, arena, count)
         self._seen[(number, *look[1:])] = seen
         return seen
 
-    def _nested(self, tensor: torch.Tensor, *, keep: bool = True) -> SeenTensor:
+    def _nested(self, tensor: torch.Tensor, *, keep: bool = True) -> ObservedTensor:
         form = "jagged" if tensor.layout is torch.jagged else "nested"
         if has_holes(tensor):
-            return SeenTensor(tensor.dtype, (int(tensor.size(0)),), tensor.requires_grad, None, form)
-        seen = self.see(inner(tensor), keep=keep)
-        return SeenTensor(seen.dtype, seen.shape, tensor.requires_grad, seen.measurement, form)
+            return ObservedTensor(tensor.dtype, (int(tensor.size(0)),), tensor.requires_grad, None, form)
+        seen = self.observe(inner(tensor), keep=keep)
+        return ObservedTensor(seen.dtype, seen.shape, tensor.requires_grad, seen.measurement, form)
 
-    def _unversioned(self, tensor: torch.Tensor) -> SeenTensor:
+    def _unversioned(self, tensor: torch.Tensor) -> ObservedTensor:
         if tensor.is_nested:
             return self._nested(tensor)
         if not is_measurable(tensor) or not has_memory(tensor):
@@ -261,12 +261,14 @@ class Meter:
         with self.lock:
             return _seen(tensor, self._measure(tensor))
 
-    def _first_sight(self, tensor: torch.Tensor, memory: torch.UntypedStorage, look: Any, *, keep: bool) -> SeenTensor:
+    def _first_sight(
+        self, tensor: torch.Tensor, memory: torch.UntypedStorage, look: Any, *, keep: bool
+    ) -> ObservedTensor:
         if not is_measurable(tensor) or not has_memory(tensor):
             return _unmeasured(tensor)
-        if not keep or memory._cdata in self.identities.distrusted or not memory.resizable():
+        if not keep or memory._cdata in self.generations.distrusted or not memory.resizable():
             return _seen(tensor, self._measure(tensor))
-        number = self.identities.number(memory, look[1])
+        number = self.generations.number(memory, look[1])
         place = (number, look[2], tensor.dtype, look[-2:], self._geometry(tensor))
         measurement = self._measured.get(place)
         if measurement is None:
@@ -295,26 +297,26 @@ class Meter:
             tensor, times = unrepeated(tensor)
             once = Measurement()
             self._repeated.append((measurement, once, times))
-            if not self._wait_for_gauge(tensor, once):
+            if not self._wait_for_arena(tensor, once):
                 self._measure_now(tensor, once)
-        elif not self._wait_for_gauge(tensor, measurement):
+        elif not self._wait_for_arena(tensor, measurement):
             self._measure_now(tensor, measurement)
         return measurement
 
-    def _wait_for_gauge(self, tensor: torch.Tensor, measurement: Measurement) -> bool:
-        """Add a tensor to what waits; False where it is of a kind that no gauge measures."""
+    def _wait_for_arena(self, tensor: torch.Tensor, measurement: Measurement) -> bool:
+        """Add a tensor to what waits; False where it is of a kind that no arena measures."""
         if not tensor.numel() or tensor.is_neg():
             return False
-        gauge = self._gauges.of(tensor.dtype, tensor.device)
-        if gauge is None and tensor.dtype in _LOW and not self._kept.checksum:
-            gauge = self._gauges.of(torch.float32, tensor.device)
-            tensor = tensor.detach().float() if gauge is not None else tensor
-        if gauge is None:
+        arena = self._arenas.of(tensor.dtype, tensor.device)
+        if arena is None and tensor.dtype in _LOW and not self._kept.checksum:
+            arena = self._arenas.of(torch.float32, tensor.device)
+            tensor = tensor.detach().float() if arena is not None else tensor
+        if arena is None:
             return False
         if not (tensor.is_contiguous() if self._kept.checksum else is_dense(tensor)):
             tensor = tensor.detach().contiguous()
         self._waiting.append(tensor)
-        gauge.add(tensor.data_ptr(), tensor.numel(), gauge.dtype, measurement)
+        arena.add(tensor.data_ptr(), tensor.numel(), arena.dtype, measurement)
         return True
 
     def _measure_now(self, tensor: torch.Tensor, measurement: Measurement) -> None:

@@ -24,7 +24,7 @@ class Measurement(msgspec.Struct, gc=False):
     values: SharedTensor | None = None
 
 
-class SeenTensor(msgspec.Struct, gc=False):
+class ObservedTensor(msgspec.Struct, gc=False):
     """A tensor as calls saw it."""
 
     dtype: torch.dtype
@@ -32,7 +32,7 @@ class SeenTensor(msgspec.Struct, gc=False):
     requires_grad: bool
     measurement: Measurement | None
     layout: str | None = None
-    gauge: Any = None  # what measures it where it lies, if anything does
+    arena: Any = None  # what measures it where it lies, if anything does
     count: int = 0
     made: TensorLeaf | None = None
     json: msgspec.Raw | None = None
@@ -62,7 +62,7 @@ class SeenTensor(msgspec.Struct, gc=False):
         return self.made
 
 
-class SeenList(msgspec.Struct, gc=False):
+class ObservedList(msgspec.Struct, gc=False):
     """A list of tensors as a call saw it."""
 
-    tensors: list[SeenTensor]
+    tensors: list[ObservedTensor]

@@ -17,7 +17,7 @@ _UNSWEPT = 32 << 20  # bytes of memory that may be gone and still pinned
 _UNSWEPT_EACH = 8 << 10  # and more where there are many to look through
 
 
-class Identities:
+class StorageGenerations:
     """Numbers memories within a step; the caller holds a lock while it changes anything."""
 
     def __init__(self) -> None:
@@ -77,13 +77,13 @@ class Identities:
         for storage in self._pins:
             self.drop(storage)
 
-    def distrust(self, memory: torch.UntypedStorage) -> None:
+    def never_cache(self, memory: torch.UntypedStorage) -> None:
         """Note that from now on this memory may change without a new version."""
         self.pin(memory)
         self.distrusted.add(memory._cdata)
         self.drop(memory._cdata)
 
-    def renew(self, memory: torch.UntypedStorage) -> None:
+    def invalidate(self, memory: torch.UntypedStorage) -> None:
         """Note that this memory was changed without a new version."""
         self.pin(memory)
         self._rewritten.add(memory._cdata)

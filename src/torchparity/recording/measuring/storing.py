@@ -5,18 +5,18 @@ from __future__ import annotations
 import torch
 
 from torchparity.recording.measuring.geometry import inner
-from torchparity.recording.measuring.measurement_cache import Meter
-from torchparity.recording.measuring.observed import SeenTensor
+from torchparity.recording.measuring.measurement_cache import MeasurementCache
+from torchparity.recording.measuring.observed import ObservedTensor
 
 
-class StoringMeter:
-    """Sees as the meter does, and keeps a copy of the values with what was measured."""
+class StoringCache:
+    """Sees as the measurements does, and keeps a copy of the values with what was measured."""
 
-    def __init__(self, meter: Meter) -> None:
-        self._meter = meter
+    def __init__(self, measurements: MeasurementCache) -> None:
+        self._measurements = measurements
 
-    def see(self, tensor: torch.Tensor, *, keep: bool = True) -> SeenTensor:
-        seen = self._meter.see(tensor, keep=keep)
+    def observe(self, tensor: torch.Tensor, *, keep: bool = True) -> ObservedTensor:
+        seen = self._measurements.observe(tensor, keep=keep)
         if seen.measurement is not None and seen.measurement.values is None:
-            seen.measurement.values = self._meter.copy(inner(tensor))
+            seen.measurement.values = self._measurements.copy(inner(tensor))
         return seen

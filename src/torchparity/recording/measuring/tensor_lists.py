@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import msgspec
 import torch
 
-from torchparity.recording.measuring.arenas import Gauge
-from torchparity.recording.measuring.measurement_cache import Meter
-from torchparity.recording.measuring.observed import Measurement, SeenList, SeenTensor
+from torchparity.recording.measuring.arenas import ArenaSlot
+from torchparity.recording.measuring.measurement_cache import MeasurementCache
+from torchparity.recording.measuring.observed import Measurement, ObservedList, ObservedTensor
 
 FEWEST = 8  # below this, one by one is as fast
 _address = attrgetter("_cdata")
@@ -38,20 +38,20 @@ class _Look(NamedTuple):
 class _Known(msgspec.Struct):
     """A list that was seen before: what it looked like at each version and number."""
 
-    first: SeenList
-    by_version: dict[Any, SeenList]
+    first: ObservedList
+    by_version: dict[Any, ObservedList]
 
 
-class ListMeter:
+class ListCache:
     """Sees whole lists; a list seen for the second time differs from the first in versions and numbers alone."""
 
-    def __init__(self, meter: Meter) -> None:
-        self._meter = meter
+    def __init__(self, measurements: MeasurementCache) -> None:
+        self._measurements = measurements
         self._known: dict[Any, _Known] = {}
 
-    def see(self, tensors: Sequence[torch.Tensor]) -> SeenList | None:
+    def observe(self, tensors: Sequence[torch.Tensor]) -> ObservedList | None:
         """Return what is known of a list, measuring it if need be; None where it must be seen one by one."""
-        if not self._meter.takes_lists:
+        if not self._measurements.takes_lists:
             return None
         try:
             memories = list(map(torch.Tensor.untyped_storage, tensors))
@@ -67,17 +67,17 @@ class ListMeter:
             )
         except (RuntimeError, NotImplementedError):
             return None
-        storages, identities = look.storages, self._meter.identities
-        if not identities.trusts(storages):
+        storages, generations = look.storages, self._measurements.generations
+        if not generations.trusts(storages):
             return None
         known = self._known.get(look)
-        if known is None or not identities.holds(storages):
+        if known is None or not generations.holds(storages):
             return self._first_sight(tensors, look, versions, memories)
-        found = known.by_version.get((versions, tuple(map(identities.numbers.get, storages))))
+        found = known.by_version.get((versions, tuple(map(generations.numbers.get, storages))))
         if found is None:
             found = self._measured_again(tensors, look, known)
-            self._meter.moved_on(storages, versions)
-            known.by_version[versions, tuple(map(identities.numbers.get, storages))] = found
+            self._measurements.moved_on(storages, versions)
+            known.by_version[versions, tuple(map(generations.numbers.get, storages))] = found
         return found
 
     def forget(self) -> None:
@@ -89,14 +89,14 @@ class ListMeter:
         look: _Look,
         versions: tuple[int, ...],
         memories: Sequence[torch.UntypedStorage],
-    ) -> SeenList:
-        numbers = self._meter.identities.numbers
-        with self._meter.lock:
+    ) -> ObservedList:
+        numbers = self._measurements.generations.numbers
+        with self._measurements.lock:
             new = None
             if numbers.keys().isdisjoint(look.storages):  # what was seen before is not measured twice
                 new = self._all_new(tensors, look, versions, memories)
-            seen = SeenList(new or list(map(self._meter.see, tensors)))
-        if len({entry.gauge for entry in seen.tensors}) == 1 and seen.tensors[0].gauge is not None:
+            seen = ObservedList(new or list(map(self._measurements.observe, tensors)))
+        if len({entry.arena for entry in seen.tensors}) == 1 and seen.tensors[0].arena is not None:
             self._known[look] = _Known(seen, {(versions, tuple(map(numbers.get, look.storages))): seen})
         return seen
 
@@ -106,24 +106,24 @@ class ListMeter:
         look: _Look,
         versions: tuple[int, ...],
         memories: Sequence[torch.UntypedStorage],
-    ) -> list[SeenTensor] | None:
+    ) -> list[ObservedTensor] | None:
         """Let tensors of memories that nobody saw wait together; None where one must be seen alone."""
         counts = list(map(torch.Tensor.numel, tensors))
         offsets = [int(tensor.storage_offset()) for tensor in tensors]
-        gauge = self._gauge_for_all(tensors, look, counts)
-        if gauge is None or not _lie_within(memories, offsets, counts, gauge.size):
+        arena = self._arena_for_all(tensors, look, counts)
+        if arena is None or not _lie_within(memories, offsets, counts, arena.size):
             return None
         dtype, shapes = look.dtypes[0], list(map(tuple, look.sizes))
-        seen = _unmeasured(dtype, shapes, look.need_gradients, gauge, counts)
-        self._meter.measure_all(tensors, look.addresses, seen)
-        numbers = self._meter.identities.number_new(memories, look.storages, versions)
+        seen = _unmeasured(dtype, shapes, look.need_gradients, arena, counts)
+        self._measurements.measure_all(tensors, look.addresses, seen)
+        numbers = self._measurements.generations.number_new(memories, look.storages, versions)
         no = repeat(False)
         keys = zip(numbers, versions, offsets, shapes, look.strides, repeat(dtype), look.need_gradients, no, no)
-        self._meter.remember_all(list(keys), seen)
+        self._measurements.remember_all(list(keys), seen)
         return seen
 
-    def _gauge_for_all(self, tensors: Sequence[torch.Tensor], look: _Look, counts: Sequence[int]) -> Gauge | None:
-        """Return what measures all of them where they lie, if one gauge can."""
+    def _arena_for_all(self, tensors: Sequence[torch.Tensor], look: _Look, counts: Sequence[int]) -> ArenaSlot | None:
+        """Return what measures all of them where they lie, if one arena can."""
         devices = set(map(_device, tensors))
         is_usual = (
             len(devices) == len(set(look.dtypes)) == 1
@@ -134,26 +134,26 @@ class ListMeter:
             and all(map(torch.Tensor.is_contiguous, tensors))
             and not any(map(_is_wrapped, tensors))
         )
-        return self._meter.gauge_of(look.dtypes[0], devices.pop()) if is_usual else None
+        return self._measurements.arena_for(look.dtypes[0], devices.pop()) if is_usual else None
 
-    def _measured_again(self, tensors: Sequence[torch.Tensor], look: _Look, known: _Known) -> SeenList:
+    def _measured_again(self, tensors: Sequence[torch.Tensor], look: _Look, known: _Known) -> ObservedList:
         first = known.first.tensors
         shapes, counts = [entry.shape for entry in first], [entry.count for entry in first]
-        again = _unmeasured(first[0].dtype, shapes, look.need_gradients, first[0].gauge, counts)
-        self._meter.measure_all(tensors, look.addresses, again)
-        return SeenList(again)
+        again = _unmeasured(first[0].dtype, shapes, look.need_gradients, first[0].arena, counts)
+        self._measurements.measure_all(tensors, look.addresses, again)
+        return ObservedList(again)
 
 
 def _unmeasured(
     dtype: torch.dtype,
     shapes: Sequence[tuple[int, ...]],
     need_gradients: Sequence[bool],
-    gauge: Gauge,
+    arena: ArenaSlot,
     counts: Sequence[int],
-) -> list[SeenTensor]:
+) -> list[ObservedTensor]:
     measurements = [Measurement() for _ in counts]
-    every = zip(repeat(dtype), shapes, need_gradients, measurements, repeat(None), repeat(gauge), counts)
-    return [SeenTensor(*each) for each in every]
+    every = zip(repeat(dtype), shapes, need_gradients, measurements, repeat(None), repeat(arena), counts)
+    return [ObservedTensor(*each) for each in every]
 
 
 def _lie_within(

@@ -11,7 +11,7 @@ from torchparity.errors import ConfigError
 _log = logging.getLogger("torchparity")
 
 
-class Switch:
+class DumpEnable:
     """Reads the flag again at every start; of the other fields a change has no effect."""
 
     def __init__(self, is_on: bool | None, path: Path | None) -> None:

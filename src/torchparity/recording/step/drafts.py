@@ -11,10 +11,10 @@ import torch
 
 from torchparity.naming import Direction
 from torchparity.recording.measuring.geometry import PLAIN, POINT_TO_POINT
-from torchparity.recording.measuring.measurement_cache import Meter
-from torchparity.recording.measuring.observed import SeenList, SeenTensor
-from torchparity.recording.measuring.storing import StoringMeter
-from torchparity.recording.measuring.tensor_lists import FEWEST, ListMeter
+from torchparity.recording.measuring.measurement_cache import MeasurementCache
+from torchparity.recording.measuring.observed import ObservedList, ObservedTensor
+from torchparity.recording.measuring.storing import StoringCache
+from torchparity.recording.measuring.tensor_lists import FEWEST, ListCache
 from torchparity.records import GroupLeaf, Nest, Record, describe
 from torchparity.storage import EncodedRecord, SharedTensor, encoded, encoded_record, encoded_value
 
@@ -47,9 +47,9 @@ class _Around:
 class Observer:
     """Turns arguments into nests of what was seen."""
 
-    def __init__(self, meter: Meter | StoringMeter) -> None:
-        self._see = meter.see
-        self._lists = ListMeter(meter) if isinstance(meter, Meter) else None
+    def __init__(self, measurements: MeasurementCache | StoringCache) -> None:
+        self._observe = measurements.observe
+        self._lists = ListCache(measurements) if isinstance(measurements, MeasurementCache) else None
 
     def forget(self) -> None:
         """Begin another step."""
@@ -68,7 +68,7 @@ class Observer:
         slots: list[Any] = []
         for value in values:
             if type(value) in PLAIN:
-                nests.append(self._see(value, keep=keep))
+                nests.append(self._observe(value, keep=keep))
                 if found is not None:
                     if value.requires_grad:
                         slots.append(len(found))
@@ -81,15 +81,15 @@ class Observer:
                     slots.append(slots_of(value, found))
         return nests, slots
 
-    def _as_list(self, values: Sequence[Any]) -> SeenList | None:
+    def _as_list(self, values: Sequence[Any]) -> ObservedList | None:
         if self._lists is None or not set(map(type, values)) <= PLAIN:
             return None
-        return self._lists.see(values)
+        return self._lists.observe(values)
 
     def nest(self, value: Any, *, keep: bool = True, around: _Around | None = None) -> Any:
         kind = type(value)
         if kind in PLAIN or isinstance(value, torch.Tensor):
-            return self._see(value, keep=keep)
+            return self._observe(value, keep=keep)
         if value is None or kind in _SCALARS:
             return describe(value)
         if isinstance(value, torch.distributed.ProcessGroup):
@@ -181,7 +181,7 @@ class Draft(msgspec.Struct, gc=False):
     error: str | None = None
     seconds: float | None = None
     moment: int = 0  # when it was complete: records are in that order
-    arrived: tuple[dict[int, SeenTensor], dict[int, SeenTensor]] | None = None
+    arrived: tuple[dict[int, ObservedTensor], dict[int, ObservedTensor]] | None = None
 
     def encoded(self) -> EncodedRecord:
         """Return the record as JSON."""
@@ -224,11 +224,11 @@ class Draft(msgspec.Struct, gc=False):
 
 
 def _leaves(name: str, nest: Any, values: dict[str, SharedTensor]) -> Nest:
-    if isinstance(nest, SeenTensor):
+    if isinstance(nest, ObservedTensor):
         if nest.measurement is not None and nest.measurement.values is not None:
             values[name] = nest.measurement.values
         return nest.leaf()
-    if isinstance(nest, SeenList):
+    if isinstance(nest, ObservedList):
         nest = nest.tensors
     prefix = f"{name}." if name else ""
     if isinstance(nest, list):
@@ -241,7 +241,7 @@ def _leaves(name: str, nest: Any, values: dict[str, SharedTensor]) -> Nest:
 def _json(nest: Any) -> Any:
     """Return a nest as msgspec writes it."""
     kind = type(nest)
-    if kind is SeenTensor:
+    if kind is ObservedTensor:
         return nest.encoded()
     if kind is list:
         return [_json(entry) for entry in nest]
@@ -249,7 +249,7 @@ def _json(nest: Any) -> Any:
         return None
     if kind is dict:
         return {key: _json(entry) for key, entry in nest.items()}
-    if kind is SeenList:
+    if kind is ObservedList:
         return [seen.encoded() for seen in nest.tensors]
     return encoded_value(nest)
 
@@ -278,7 +278,7 @@ class BackwardDraft:
         return draft
 
 
-def _filled(nest: Any, arrived: Mapping[int, SeenTensor]) -> Any:
+def _filled(nest: Any, arrived: Mapping[int, ObservedTensor]) -> Any:
     """Return a nest with the gradients that came in place of the numbers of their slots."""
     if type(nest) is int:
         return arrived.get(nest)

@@ -20,8 +20,8 @@ from torchparity.calls.gradients import edges
 from torchparity.calls.guard.boundary import Boundary
 from torchparity.calls.guard.frames import Stack, has_caller
 from torchparity.ops.catalog import Api
-from torchparity.recording.measuring.measurement_cache import Meter
-from torchparity.recording.measuring.storing import StoringMeter
+from torchparity.recording.measuring.measurement_cache import MeasurementCache
+from torchparity.recording.measuring.storing import StoringCache
 from torchparity.recording.selection.selection import Role, Selection
 from torchparity.recording.step.call_stacks import StackBook
 from torchparity.recording.step.drafts import BackwardDraft, Draft, Observer, slots_of
@@ -71,7 +71,7 @@ class Call(msgspec.Struct):
 class Recorder:
     """Collects drafts between two ends of a step; used from the training thread and from autograd's."""
 
-    meter: Meter
+    measurements: MeasurementCache
     selection: Selection
     boundary: Boundary
     stacks: StackBook | None
@@ -81,8 +81,8 @@ class Recorder:
     graphs_made: int = 0  # by how many backward passes that are under way, with `create_graph`
 
     def __post_init__(self) -> None:
-        self.observer = Observer(self.meter)
-        self._storing = Observer(StoringMeter(self.meter))
+        self.observer = Observer(self.measurements)
+        self._storing = Observer(StoringCache(self.measurements))
         self._local = threading.local()
         self._leaf_hooks: list[Any] = []
         self._numbers: dict[str, int] = {}
@@ -125,7 +125,7 @@ class Recorder:
         """Leave those that raised: torch calls no hook then."""
         while _OPTIMIZER in self.parents and not stack.is_inside(self._local.optimizers[-1]):
             self.leave_optimizer()
-            self.meter.distrust_all()
+            self.measurements.invalidate_all()
 
     def _parents_at(self, frame: FrameType) -> list[str]:
         """Return what a call is inside of: torch tells no one that a module or an optimizer was interrupted."""
@@ -179,7 +179,7 @@ class Recorder:
         writes = api.writes or "out" in kwargs
         call = self.open(draft, args, kwargs, parents[-1] if parents else None, writes=writes)
         if writes:
-            self.meter.flush()  # else its inputs are the same after it, and measured together with its outputs
+            self.measurements.flush()  # else its inputs are the same after it, and measured together with its outputs
             self._expect_mutated(call, args)
         call.frame = frame
         return call
@@ -219,7 +219,7 @@ class Recorder:
             draft.output, slots = self.observer_of(draft.name).look(outputs, found, keep=keep)
         elif found is not None:
             slots = slots_of(list(outputs), found)
-        self.meter.flush()
+        self.measurements.flush()
         self._add_call(call)
         if call.inputs is not None and found is not None:
             self._watch(call, call.inputs, slots, found)
@@ -230,7 +230,7 @@ class Recorder:
             return
         call.draft.seconds = self._seconds(call)
         call.draft.error = f"{type(error).__name__}: {str(error)[:500]}"
-        self.meter.flush()
+        self.measurements.flush()
         self._add_call(call)
 
     def _seconds(self, call: Call) -> float:
@@ -270,7 +270,7 @@ class Recorder:
                 handle.remove()
             self._leaf_hooks.clear()
             self.observer.forget()
-            fill = self.meter.finish()
+            fill = self.measurements.finish()
             stacks = self.stacks.groups() if self.stacks is not None else []
             if self.stacks is not None:
                 self.stacks.forget()
@@ -302,7 +302,7 @@ class _Taker:
         self._generation = recorder.generation
 
     def flush(self) -> None:
-        self._recorder.meter.flush()
+        self._recorder.measurements.flush()
 
     def take_output(self, slot: int, gradient: torch.Tensor) -> None:
         self._take("input", 0, slot, gradient)

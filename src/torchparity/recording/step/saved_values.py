@@ -12,7 +12,7 @@ from torchparity.recording.step.drafts import Draft, slots_of
 from torchparity.recording.step.recorder import Recorder
 
 
-class Points:
+class SavedValues:
     """Numbers the values saved under each name; numbers restart with every step."""
 
     def __init__(self, recorder: Recorder) -> None:
@@ -28,7 +28,9 @@ class Points:
         self._recorder.boundary.run(name, lambda: self._save(variable, name, number, save_backward))
 
     def _save(self, variable: Any, name: str, number: int, save_backward: bool) -> None:
-        self._recorder.meter.renew(*tensors_in(variable))  # at level debug nobody saw what `x.data.add_(1)` did since
+        self._recorder.measurements.invalidate(
+            *tensors_in(variable)
+        )  # at level debug nobody saw what `x.data.add_(1)` did since
         self._add(f"{name}.{number}.debug", variable)
         if not save_backward:
             return
@@ -41,7 +43,7 @@ class Points:
     def _add(self, record: str, variable: Any) -> None:
         draft = Draft(record, "debug")
         draft.value = self._recorder.observer_of(record).nest(variable)
-        self._recorder.meter.flush()
+        self._recorder.measurements.flush()
         self._recorder.add(draft, None)
 
 
@@ -68,4 +70,4 @@ class _Gradients:
             self._recorder.add(draft, None)
         if draft.arrived is not None:
             draft.arrived[0][slot] = self._recorder.observer_of(draft.name).nest(gradient)
-            self._recorder.meter.flush()
+            self._recorder.measurements.flush()

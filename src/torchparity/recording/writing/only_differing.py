@@ -13,7 +13,7 @@ from torchparity.text import counted
 Kept = tuple[Record, dict[str, SharedTensor]]
 
 
-class Differing:
+class OnlyDiffering:
     """Compares each step with the same step and rank of the baseline, by names, dtypes, shapes and checksums."""
 
     def __init__(self, baseline: Path, *, most: int, rank: int) -> None:

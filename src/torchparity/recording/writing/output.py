@@ -12,7 +12,7 @@ from torchparity.errors import ParityError
 from torchparity.recording.selection.selection import Selection
 from torchparity.recording.step.finished_step import FinishedStep
 from torchparity.recording.writing.closing_line import closing_line, size_of, unwritten
-from torchparity.recording.writing.only_differing import Differing
+from torchparity.recording.writing.only_differing import OnlyDiffering
 from torchparity.records import Record
 from torchparity.storage import RunWriter, SharedTensor
 from torchparity.text import counted
@@ -26,9 +26,9 @@ class Output:
     def __init__(self, config: CaptureConfig, selection: Selection, *, level: str, rank: int) -> None:
         self._task, self._selection = config.task, selection
         tensor, is_tensor = config.tensor, config.task == "tensor"
-        self._differing: Differing | None = None
+        self._differing: OnlyDiffering | None = None
         if is_tensor and tensor.bench_path is not None:
-            self._differing = Differing(Path(tensor.bench_path), most=tensor.diff_nums, rank=rank)
+            self._differing = OnlyDiffering(Path(tensor.bench_path), most=tensor.diff_nums, rank=rank)
         self._writer = RunWriter(
             Path(config.dump_path).expanduser(),
             task=config.task,
