@@ -2,15 +2,54 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from torchparity.errors import RecordNameError
-from torchparity.naming import RecordName, canonical_operator, flatten, parse_record, split_item
+from torchparity.naming import (
+    RECOMPUTE_MARK,
+    RecordName,
+    backward_of,
+    canonical_operator,
+    family_of,
+    flatten,
+    forward_of,
+    is_module_name,
+    parse_record,
+    split_item,
+    without_call,
+)
 
 words = st.from_regex(r"[A-Za-z][A-Za-z0-9_]{0,12}", fullmatch=True)
 numbers = st.integers(0, 10**9)
+directions = st.sampled_from(["forward", "backward"])
+marks = st.sampled_from([None, "recompute", "2"])
+apis = st.builds(
+    RecordName,
+    words.filter(lambda word: word != "Module"),
+    st.lists(words | directions, min_size=1, max_size=3).map(".".join),
+    numbers,
+    directions,
+    mark=marks,
+)
+modules = st.builds(
+    RecordName,
+    st.just("Module"),
+    st.lists(words | directions | numbers.map(str), max_size=4).map(".".join),
+    numbers,
+    directions,
+    words | directions,
+    marks,
+)
+SOURCE = Path(__file__).parent.parent / "src" / "torchparity"
+PARSED_BY_HAND = re.compile(
+    r'startswith\("Module\.|(?:replace|partition|split|removesuffix)\("\.(?:forward|backward)|"\.forward"\.join|"#recompute"'
+)
+PACKAGES_TO_CONVERT: set[str] = set()
 
 
 @pytest.mark.parametrize(
@@ -159,3 +198,53 @@ def test_nested_arguments_flatten_by_position_and_key():
         ("input.0.3", "text"),
         ("input.0.4", b"raw"),
     ]
+
+
+@given(apis | modules)
+def test_what_is_read_off_the_text_is_what_the_parts_say(name):
+    text = str(name)
+
+    assert parse_record(text) == name
+    assert is_module_name(text) == name.is_module
+    assert text.endswith(RECOMPUTE_MARK) == name.is_recompute
+    assert family_of(text) == name.family
+    assert without_call(text) == name.without_call
+    if name.direction == "forward":
+        assert backward_of(text) == str(name.backward)
+    else:
+        assert forward_of(text) == str(name.forward)
+
+
+@pytest.mark.parametrize(
+    ("forward", "backward"),
+    [
+        ("Functional.conv2d.1.forward", "Functional.conv2d.1.backward"),
+        ("Attention.forward.0.forward", "Attention.forward.0.backward"),
+        ("Module.forward.0.Linear.forward.2", "Module.forward.0.Linear.backward.2"),
+        ("Functional.relu.0.forward#recompute", "Functional.relu.0.backward#recompute"),
+    ],
+)
+def test_forward_and_backward_of_one_call_name_each_other(forward, backward):
+    assert backward_of(forward) == backward
+    assert forward_of(backward) == forward
+
+
+def test_a_second_backward_belongs_to_the_same_forward():
+    assert forward_of("Functional.relu.0.backward#2") == "Functional.relu.0.forward"
+    assert str(parse_record("Functional.relu.0.backward#2").forward) == "Functional.relu.0.forward"
+
+
+@pytest.mark.parametrize("name", ["x.forward.0.debug", "Module.forward.Linear.parameters_grad", "optimizer", ""])
+def test_a_name_without_a_direction_has_no_other(name):
+    assert backward_of(name) == forward_of(name) == name
+
+
+def test_names_are_taken_apart_in_one_file():
+    files = [file for file in SOURCE.rglob("*.py") if file.name != "naming.py"]
+    others = {
+        str(file.relative_to(SOURCE)): PARSED_BY_HAND.findall(file.read_text())
+        for file in files
+        if file.relative_to(SOURCE).parts[0] not in PACKAGES_TO_CONVERT
+    }
+
+    assert {file: lines for file, lines in others.items() if lines} == {}

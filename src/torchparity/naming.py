@@ -16,11 +16,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from functools import lru_cache
+from typing import Any, Final, Literal
 
 from torchparity.errors import RecordNameError
 
 Direction = Literal["forward", "backward", "parameters_grad", "debug"]
+
+OPTIMIZER: Final = "optimizer"  # stands for the enclosing module of the calls that an optimizer makes
+RECOMPUTE: Final = "recompute"  # marks a forward done again for activation checkpointing
+RECOMPUTE_MARK: Final = f"#{RECOMPUTE}"  # as a name ends with it
 
 _API = re.compile(r"(?P<type>\w+)\.(?P<operator>.+)\.(?P<call>\d{1,18})\.(?P<direction>forward|backward)", re.ASCII)
 _MODULE = re.compile(
@@ -38,7 +43,14 @@ _GRADIENT_ITEM = re.compile(
 _DEBUG_ITEM = re.compile(r"(?P<record>.+\.\d+\.debug)(?:\.(?P<item>.+))?", re.ASCII)
 
 _MARKED = re.compile(r"(?P<name>[^#]+)#(?P<mark>\d{1,9}|recompute)", re.ASCII)
+# The end of a name: only there is a direction a direction, a module or an operator may be called `forward` too.
+_ENDING = re.compile(
+    r"(?:\.\d{1,18})?\.(?P<direction>forward|backward|parameters_grad)(?:\.\d{1,18})?(?P<mark>#[^#.]*)?\Z",
+    re.ASCII,
+)
+_CALL_NAME = re.compile(r".+\.\d+\.(forward|backward)|Module\..+\.(forward|backward)\.\d+")
 _LONGEST_NAME = 4096  # matching takes quadratic time in the worst case
+_PARSED_NAMES = 4096  # parsed names that are cached: a run of a model has a few thousand
 
 
 @dataclass(frozen=True)
@@ -63,18 +75,44 @@ class RecordName:
         return self._plain() + (f"#{self.mark}" if self.mark else "")
 
     def _plain(self) -> str:
+        call = "" if self.call is None else str(self.call)
         if self.direction == "debug":
-            return f"{self.operator}.{self.call}.debug"
-        if self.module_class is None:
-            return f"{self.api_type}.{self.operator}.{self.call}.{self.direction}"
-        parts = [
-            "Module",
-            self.operator,
-            self.module_class,
-            self.direction,
-            "" if self.call is None else str(self.call),
-        ]
+            parts = [self.operator, call, self.direction]
+        elif self.module_class is None:
+            parts = [self.api_type, self.operator, call, self.direction]
+        else:
+            parts = ["Module", self.operator, self.module_class, self.direction, call]
         return ".".join(part for part in parts if part)
+
+    @property
+    def is_module(self) -> bool:
+        """Whether this is a record of a module, not of an API or of a single point."""
+        return self.module_class is not None
+
+    @property
+    def is_recompute(self) -> bool:
+        """Whether the call was done again for activation checkpointing."""
+        return self.mark == RECOMPUTE
+
+    @property
+    def forward(self) -> RecordName:
+        """The forward record of this call; a second backward through it belongs to the same forward."""
+        return replace(self, direction="forward", mark=self.mark if self.is_recompute else None)
+
+    @property
+    def backward(self) -> RecordName:
+        """The first backward record of this call."""
+        return replace(self, direction="backward")
+
+    @property
+    def without_call(self) -> str:
+        """The name without the number of the call: `Functional.conv2d.forward`."""
+        return str(replace(self, call=None))
+
+    @property
+    def family(self) -> str:
+        """What all calls share in both directions: `Functional.conv2d`, `Module.layer1.0.Conv2d`."""
+        return ".".join(part for part in (self.api_type, self.operator, self.module_class) if part)
 
     def ptdbg(self) -> str:
         """Return the underscore spelling, which exists for APIs only."""
@@ -90,41 +128,84 @@ class RecordName:
         return replace(self, operator=canonical_operator(self.operator))
 
 
+@lru_cache(maxsize=_PARSED_NAMES)
 def parse_record(text: str) -> RecordName:
     """Return the parts of a record name in either spelling; raise `RecordNameError` if it is neither."""
     if len(text) > _LONGEST_NAME:
         raise RecordNameError(f"a name of {len(text)} characters is too long; it begins {text[:60]!r}.")
-    if found := _MARKED.fullmatch(text):
-        return replace(parse_record(found["name"]), mark=found["mark"])
-    if text.startswith("Module.") and (found := _MODULE.fullmatch(text)):
-        call = found["call"] or found["event"]
-        direction: Any = found["direction"] or found["grad"]
-        return RecordName("Module", found["path"] or "", int(call) if call else None, direction, found["cls"])
+    if parts := _MARKED.fullmatch(text):
+        return replace(parse_record(parts["name"]), mark=parts["mark"])
+    if is_module_name(text) and (parts := _MODULE.fullmatch(text)):
+        call = parts["call"] or parts["event"]
+        direction: Any = parts["direction"] or parts["grad"]
+        return RecordName("Module", parts["path"] or "", int(call) if call else None, direction, parts["cls"])
     for grammar in (_API, _PTDBG):
-        if found := grammar.fullmatch(text):
-            direction = found["direction"]
-            return RecordName(found["type"], found["operator"], int(found["call"]), direction)
-    if found := _DEBUG.fullmatch(text):
-        return RecordName("", found["operator"], int(found["call"]), "debug")
+        if parts := grammar.fullmatch(text):
+            direction = parts["direction"]
+            return RecordName(parts["type"], parts["operator"], int(parts["call"]), direction)
+    if parts := _DEBUG.fullmatch(text):
+        return RecordName("", parts["operator"], int(parts["call"]), "debug")
     raise RecordNameError(
         f"{text!r} is not the name of a record; names look like 'Functional.conv2d.0.forward', "
         "'Module.layer1.Conv2d.forward.0' or 'hidden.0.debug'."
     )
 
 
+def is_module_name(text: str) -> bool:
+    """Tell whether a record's name is that of a module; it is not checked further."""
+    return text.startswith("Module.")
+
+
+def is_call_name(text: str) -> bool:
+    """Tell the whole name of a call's record, of whatever family, from a part of one."""
+    return _CALL_NAME.fullmatch(text) is not None
+
+
+def backward_of(forward: str) -> str:
+    """Return the name of the first backward record of a forward call; a name without a direction stays as it is."""
+    return _turned(forward, "forward", "backward")
+
+
+def forward_of(backward: str) -> str:
+    """Return the name of the forward call of a backward record; a name without a direction stays as it is."""
+    name, _, mark = backward.partition("#")
+    return _turned(name if mark.isdecimal() else backward, "backward", "forward")
+
+
+def _turned(name: str, direction: str, other: str) -> str:
+    if name.endswith(f".{direction}"):  # most names
+        return f"{name[: -len(direction)]}{other}"
+    ending = _ENDING.search(name)
+    if ending is None or ending["direction"] != direction:
+        return name
+    return name[: ending.start("direction")] + other + name[ending.end("direction") :]
+
+
+def without_call(name: str) -> str:
+    """Return a record's name without the number of its call; direction and mark stay."""
+    ending = _ENDING.search(name)
+    return name if ending is None else f"{name[: ending.start()]}.{ending['direction']}{ending['mark'] or ''}"
+
+
+def family_of(name: str) -> str:
+    """Return what all calls share in both directions, as `RecordName.family`; a name of no grammar stays as it is."""
+    ending = _ENDING.search(name)
+    return name if ending is None else name[: ending.start()]
+
+
 def split_item(text: str) -> tuple[RecordName, str]:
     """Split an item's full name into its record and the item's name inside the record."""
     if len(text) > _LONGEST_NAME:
         raise RecordNameError(f"a name of {len(text)} characters is too long; it begins {text[:60]!r}.")
-    if "parameters_grad" in text and (found := _GRADIENT_ITEM.fullmatch(text)):
-        return parse_record(found["record"]), found["item"]
+    if "parameters_grad" in text and (parts := _GRADIENT_ITEM.fullmatch(text)):
+        return parse_record(parts["record"]), parts["item"]
     for record, item in _item_splits(text):
         try:
             return parse_record(record), item
         except RecordNameError:
             continue
-    if found := _DEBUG_ITEM.fullmatch(text):
-        return parse_record(found["record"]), found["item"] or ""
+    if parts := _DEBUG_ITEM.fullmatch(text):
+        return parse_record(parts["record"]), parts["item"] or ""
     raise RecordNameError(
         f"{text!r} is not the name of an item; items look like 'Functional.conv2d.0.forward.input.0' "
         "or 'Module.fc.Linear.forward.0.parameters.bias'."

@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch.overrides import TorchFunctionMode
 
-from torchparity.ops.catalog import ApiTable
+from torchparity.ops import Kind, describe_function
 
 
 class Oracle(TorchFunctionMode):
@@ -18,14 +18,13 @@ class Oracle(TorchFunctionMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self._apis = ApiTable(views=False, core_only=False)
         self._numbers: dict[str, int] = {}
         self.gradients: dict[str, torch.Tensor] = {}
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        api = self._apis[func]
-        if api.treatment != "record" or torch._C._current_graph_task_id() != -1:
+        api = describe_function(func)
+        if api.kind is not Kind.COMPUTES or torch._C._current_graph_task_id() != -1:
             return func(*args, **kwargs)
         number = self._numbers.get(api.name, 0)
         self._numbers[api.name] = number + 1

@@ -8,8 +8,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.recording.zoo import ZOO, Training
 from torchparity import open_run
-from torchparity.calls.intercept import apis
+from torchparity.calls import ApiMode
 from torchparity.recording import capture
+from torchparity.recording.step.recorder import Recorder
 
 # What views, `detach` and a change of `requires_grad` come down to, the profiler's marks, and the 1 that
 # `backward()` begins with.
@@ -42,28 +43,32 @@ class Ledger(TorchDispatchMode):
 
 @pytest.fixture
 def ledger(monkeypatch):
-    """A ledger that knows when the watcher has a recorded call open."""
+    """A ledger that knows when the recorder has a call open."""
     book = Ledger()
-    original = apis.ApiWatcher._recorded
+    before, after, raised = Recorder.before, Recorder.after, Recorder.raised
 
-    def noted(self, api, func, args, kwargs):
-        def counted(*inner, **inner_kwargs):
-            book.open_calls += 1
-            try:
-                return func(*inner, **inner_kwargs)
-            finally:
-                book.open_calls -= 1
+    def opened(self, call):
+        state = before(self, call)
+        book.open_calls += state is not None
+        return state
 
-        return original(self, api, counted, args, kwargs)
+    def closed(original):
+        def ended(*arguments):
+            book.open_calls -= 1
+            return original(*arguments)
 
-    every = apis.ApiWatcher.__torch_function__
+        return ended
 
-    def seen(self, func, types, args=(), kwargs=None):
+    every = ApiMode.__torch_function__
+
+    def entered(self, func, types, args=(), kwargs=None):
         book.is_reshaping = getattr(func, "__name__", "") in ("reshape", "flatten", "contiguous")
         return every(self, func, types, args, kwargs)
 
-    monkeypatch.setattr(apis.ApiWatcher, "_recorded", noted)
-    monkeypatch.setattr(apis.ApiWatcher, "__torch_function__", seen)
+    monkeypatch.setattr(Recorder, "before", opened)
+    monkeypatch.setattr(Recorder, "after", closed(after))
+    monkeypatch.setattr(Recorder, "raised", closed(raised))
+    monkeypatch.setattr(ApiMode, "__torch_function__", entered)
     return book
 
 

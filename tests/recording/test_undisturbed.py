@@ -317,7 +317,7 @@ HANDLERS = [late, late_of_any, late_and_put_back, functools.partial(late, extra=
 @pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="no alarms here")
 @pytest.mark.parametrize("handler", HANDLERS)
 def test_what_a_signals_handler_raises_reaches_the_user(tmp_path, monkeypatch, handler):
-    original, before = Recorder.open, signal.signal(signal.SIGALRM, handler)
+    original, before = Recorder.before, signal.signal(signal.SIGALRM, handler)
 
     def interrupted(*arguments, **options):
         signal.raise_signal(signal.SIGALRM)
@@ -325,7 +325,7 @@ def test_what_a_signals_handler_raises_reaches_the_user(tmp_path, monkeypatch, h
 
     try:
         with capture(tmp_path):
-            monkeypatch.setattr(Recorder, "open", interrupted)
+            monkeypatch.setattr(Recorder, "before", interrupted)
             with pytest.raises(LateError):
                 torch.ones(1).exp()
             monkeypatch.undo()

@@ -1,0 +1,35 @@
+"""Seeing calls: interceptors make a `Call` of each and pass it through one dispatcher, which tells its listeners."""
+
+from torchparity.calls.arguments import PLAIN, Flat, tensors_in
+from torchparity.calls.call import Call
+from torchparity.calls.dispatcher import Attention, Dispatcher
+from torchparity.calls.guard.boundary import attempted
+from torchparity.calls.guard.inert_hooks import Hook
+from torchparity.calls.guard.mode_stack import modes_of, put_below, take_off
+from torchparity.calls.guard.patches import Patches
+from torchparity.calls.intercept.apis import ApiMode
+from torchparity.calls.intercept.modules import named_modules, takes_hooks
+from torchparity.calls.interceptors import Interceptors
+from torchparity.calls.listener import Gradients, Interest, Listener
+
+__all__ = [
+    "PLAIN",
+    "ApiMode",
+    "Attention",
+    "Call",
+    "Dispatcher",
+    "Flat",
+    "Gradients",
+    "Hook",
+    "Interceptors",
+    "Interest",
+    "Listener",
+    "Patches",
+    "attempted",
+    "modes_of",
+    "named_modules",
+    "put_below",
+    "take_off",
+    "takes_hooks",
+    "tensors_in",
+]

@@ -17,6 +17,7 @@ from torchparity.comparing.msprobe.verdicts import accuracy, checksum_result, re
 from torchparity.comparing.pairing.mapping import mapped_rows, renamed, renamed_modules
 from torchparity.comparing.pairing.records import Alignment, Parents, RecordPair, align, parents_of
 from torchparity.comparing.pairing.rows import Row, rows_of
+from torchparity.naming import is_module_name
 from torchparity.records import Record, TensorLeaf
 from torchparity.storage import RunPart
 
@@ -111,7 +112,7 @@ class PartComparison:
     def lines_of(self, record: str) -> Sequence[str]:
         """Return where a record was called; of a module, where the first call inside of it was, if there is one."""
         called = self.stack_of(record)
-        if not record.startswith("Module."):
+        if not is_module_name(record):
             return called
         inside = (name for name, parent in self.candidate.construct.items() if parent == record)
         return next((frames for name in inside if (frames := self.stack_of(name))), called)

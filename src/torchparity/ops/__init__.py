@@ -1,0 +1,19 @@
+"""What is true of torch's functions, both ways: function and record name, writes, views, factories, randomness."""
+
+from torchparity.ops.effects import Effect
+from torchparity.ops.names import full_name, function_called, is_torch_family, names_of_family, record_name
+from torchparity.ops.op import Kind, Op, describe_function
+from torchparity.ops.randomness import may_draw
+
+__all__ = [
+    "Effect",
+    "Kind",
+    "Op",
+    "describe_function",
+    "full_name",
+    "function_called",
+    "is_torch_family",
+    "may_draw",
+    "names_of_family",
+    "record_name",
+]

@@ -8,114 +8,120 @@ from __future__ import annotations
 
 import csv
 import os
-import sys
 import threading
 import time
-from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import TracebackType
 from typing import Any
 
 import torch
-from torch.overrides import TorchFunctionMode
 
-from torchparity.calls.guard.boundary import Boundary
-from torchparity.calls.guard.mode_stack import modes_of, put_below, take_off
+from torchparity.calls import ApiMode, Attention, Call, Dispatcher, Interest, Listener, modes_of, put_below, take_off
 from torchparity.errors import RunWriteError
-from torchparity.ops.catalog import record_name_of
+from torchparity.ops import Kind, Op
 from torchparity.recording.step.call_stacks import StackBook
 
-_ATTRIBUTES = frozenset({"__get__", "__set__", "__delete__"})
+
+class _DrawingListener(Listener):
+    """Hears the calls that can draw; not those of other threads, nor what is compiled."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._dispatcher = Dispatcher(self)
+        self._mode = _DrawingMode(self._dispatcher, self)
+
+    def interest(self, op: Op) -> Interest:
+        return Interest.CALLS if op.kind is Kind.COMPUTES else Interest.NOTHING
+
+    def attach(self) -> None:
+        self._dispatcher.attention = Attention.LISTENING
+        put_below(self._mode)
+
+    def stop(self) -> None:
+        """Hear no more calls."""
+        self._dispatcher.attention = Attention.OFF
+        take_off(self._mode)
+
+    @staticmethod
+    def generators_of(call: Call) -> list[torch.Generator]:
+        """Return the generators among a call's arguments."""
+        return [value for value in chain(call.args, call.kwargs.values()) if isinstance(value, torch.Generator)]
 
 
-class _Drawing(TorchFunctionMode, ABC):
-    """Sees the calls that can draw; not those of other threads, nor what is compiled."""
+class _DrawingMode(ApiMode):
+    """The mode of a listener, by which it can be found on a thread's stack."""
 
-    def __torch_function__(
-        self, func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        kwargs = kwargs or {}
-        if torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None:
-            return func(*args, **kwargs)
-        if getattr(func, "__name__", "") in _ATTRIBUTES or _is_graph_being_captured():
-            return func(*args, **kwargs)
-        given = [value for value in chain(args, kwargs.values()) if isinstance(value, torch.Generator)]
-        return self.draw(lambda: func(*args, **kwargs), func, given)
-
-    @abstractmethod
-    def draw(self, call: Callable[[], Any], func: Callable[..., Any], given: list[torch.Generator]) -> Any:
-        """Make the call; `given` are generators among its arguments, beside those it may use anyway."""
+    def __init__(self, dispatcher: Dispatcher, listener: _DrawingListener) -> None:
+        super().__init__(dispatcher)
+        self.listener = listener
 
 
-class Restarting(_Drawing):
+class Restarting(_DrawingListener):
     """Lets every call draw from the beginning, so that one that draws more on one side does not shift the others."""
 
     def __init__(self, seed: int) -> None:
         super().__init__()
-        self._seed, self._boundary = seed, Boundary()
+        self._seed = seed
 
-    def draw(self, call: Callable[[], Any], func: Callable[..., Any], given: list[torch.Generator]) -> Any:
-        self._boundary.run("seed_all", self._restart, given)
-        return call()
-
-    def _restart(self, given: list[torch.Generator]) -> None:
+    def before(self, call: Call) -> None:
+        if _is_graph_being_captured():
+            return
         for generator in _default_generators():
             generator.manual_seed(self._seed)
-        for generator in given:
+        for generator in self.generators_of(call):
             generator.manual_seed(generator.initial_seed())
 
     @classmethod
     def end_all(cls) -> None:
-        """Take those of an earlier time off this thread."""
-        for mode in modes_of(cls):
-            take_off(mode)
+        """Stop those of an earlier time in this thread."""
+        for mode in modes_of(_DrawingMode):
+            if isinstance(mode.listener, cls):
+                mode.listener.stop()
 
 
-class RandomCalls(_Drawing):
+class RandomCalls(_DrawingListener):
     """Lists the calls that draw in a csv file, a line as each returns, until `stop` or the end of the process."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
         self.path = path
-        self._boundary, self._stacks = Boundary(), StackBook()
+        self._stacks = StackBook()
         self._lock, self._counts = threading.Lock(), Counter[str]()
         with path.open("x", newline="", encoding="utf-8") as file:
             csv.writer(file).writerow(["api_name", "stack"])
 
     def __enter__(self) -> RandomCalls:
-        return self  # it is on since it was made
+        return self  # it listens since it was made
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
 
-    def stop(self) -> None:
-        """List no more calls."""
-        take_off(self)
+    def before(self, call: Call) -> list[tuple[torch.Generator, bytes]] | None:
+        if _is_graph_being_captured():
+            return None
+        generators = [*_default_generators(), *self.generators_of(call)]
+        return list(zip(generators, _states(generators), strict=True))
 
-    def draw(self, call: Callable[[], Any], func: Callable[..., Any], given: list[torch.Generator]) -> Any:
-        generators = [*_default_generators(), *given]
-        before = self._boundary.run("random_save", _states, generators)
-        try:
-            return call()
-        finally:  # one that raises may have drawn
-            self._boundary.run("random_save", self._note, func, generators, before, sys._getframe(2))
+    def after(self, call: Call, state: list[tuple[torch.Generator, bytes]], output: Any) -> None:
+        self._list_if_drawn(call, state)
 
-    def _note(
-        self, func: Callable[..., Any], generators: list[torch.Generator], before: list[bytes] | None, frame: FrameType
-    ) -> None:
-        if before is None or _states(generators) == before:
+    def raised(self, call: Call, state: list[tuple[torch.Generator, bytes]], error: BaseException) -> None:
+        self._list_if_drawn(call, state)  # one that raises may have drawn
+
+    def _list_if_drawn(self, call: Call, before: list[tuple[torch.Generator, bytes]]) -> None:
+        if _states([generator for generator, _ in before]) == [state for _, state in before] or call.frame is None:
             return
         with self._lock, self.path.open("a", newline="", encoding="utf-8", errors="backslashreplace") as file:
-            name = record_name_of(func)
+            name = call.op.name
             number = self._counts[name]
             self._counts[name] += 1
-            csv.writer(file).writerow([f"{name}.{number}", "\n".join(self._stacks.frames_of(frame))])
+            csv.writer(file).writerow([f"{name}.{number}", "\n".join(self._stacks.frames_of(call.frame))])
 
 
 def random_save(output_path: str | Path = "./output") -> RandomCalls:
@@ -130,7 +136,7 @@ def random_save(output_path: str | Path = "./output") -> RandomCalls:
         calls = _listing_in(folder)
     except OSError as error:
         raise RunWriteError(error.filename or folder, (error.strerror or str(error)).lower()) from None
-    put_below(calls)
+    calls.attach()
     return calls
 
 
@@ -150,7 +156,7 @@ def _process() -> str:
     return f"rank{distributed.get_rank()}" if is_parallel else f"proc{os.getpid()}"
 
 
-def _states(generators: list[torch.Generator]) -> list[bytes]:
+def _states(generators: Sequence[torch.Generator]) -> list[bytes]:
     return [generator.get_state().numpy().tobytes() for generator in generators]
 
 

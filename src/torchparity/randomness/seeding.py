@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from torchparity.calls.guard.mode_stack import put_below
 from torchparity.errors import ConfigError
 from torchparity.randomness.random_calls import Restarting
 
@@ -41,7 +40,7 @@ def seed_all(seed: int = 1234, mode: bool = False, rm_dropout: bool = False, is_
         _remove_dropout()
     Restarting.end_all()
     if is_enhanced:
-        put_below(Restarting(seed))
+        Restarting(seed).attach()
 
 
 def _remove_dropout() -> None:

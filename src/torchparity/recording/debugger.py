@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 
 from torchparity.config import capture_config, read_settings, with_keywords
 from torchparity.errors import ConfigError
-from torchparity.recording.session import Models, Session
+from torchparity.recording.session import Session
+from torchparity.recording.setup import Models
 
 
 class PrecisionDebugger:

@@ -1,4 +1,4 @@
-"""Regions under torch.compile: passed over as a whole, each named once.
+"""Regions under torch.compile: skipped as a whole, each named once.
 
 A compiled region is entered and left through `torch._dynamo.eval_frame._maybe_set_eval_frame`,
 which is wrapped between start and stop. While the region runs our mode is off the stack:
@@ -18,14 +18,13 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode
 
 from torchparity.calls.bypass.fast_paths import FastPaths
+from torchparity.calls.dispatcher import Attention, Dispatcher
 from torchparity.calls.guard.frames import who_calls
 from torchparity.calls.guard.mode_stack import put_back, take_off
-from torchparity.calls.guard.nesting import Covered
 from torchparity.calls.guard.patches import Patches
-from torchparity.calls.intercept.apis import ApiWatcher
-from torchparity.recording.step.recorder import Recorder
 
 _log = logging.getLogger("torchparity")
 _ENTRANCE = "_maybe_set_eval_frame"
@@ -39,17 +38,16 @@ class _Region(threading.local):
 
 
 class CompiledRegions:
-    """Passes compiled regions over while attached, and remembers what they were called."""
+    """Keeps us out of compiled regions while attached, and remembers what they were called."""
 
     def __init__(
         self,
-        recorder: Recorder,
-        mode: ApiWatcher,
-        covered: Covered,
+        dispatcher: Dispatcher,
+        mode: TorchFunctionMode,
         fast_paths: FastPaths,
         name_of: Callable[[nn.Module], str | None],
     ) -> None:
-        self._recorder, self._mode, self._covered, self._name_of = recorder, mode, covered, name_of
+        self._dispatcher, self._mode, self._name_of = dispatcher, mode, name_of
         self._fast_paths = fast_paths
         self._region = _Region()
         self._entrance, self._compile = Patches(), Patches()
@@ -69,7 +67,11 @@ class CompiledRegions:
         self._entrance.end()
         self._compile.end()
         if self._region.frame is not None:
-            self._region.frame, self._covered.is_compiled = None, False
+            self._region.frame, self._dispatcher.nesting.is_in_compiled = None, False
+
+    @property
+    def _is_listening(self) -> bool:
+        return self._dispatcher.attention is Attention.LISTENING
 
     def _attach_to(self, compiler: Any) -> None:
         if not self._entrance and hasattr(compiler, _ENTRANCE):
@@ -80,7 +82,7 @@ class CompiledRegions:
         def compile_and_watch(*args: Any, **kwargs: Any) -> Any:
             compiled = original(*args, **kwargs)
             compiler = sys.modules.get("torch._dynamo.eval_frame")
-            if compiler is not None and self._recorder.is_recording:
+            if compiler is not None and self._is_listening:
                 self._attach_to(compiler)
             return compiled
 
@@ -91,10 +93,10 @@ class CompiledRegions:
             frame, region = who_calls(), self._region
             if region.frame is None:
                 # Others call this too; only the wrapper of a compiled function closes over `fn`.
-                if callable(callback) and "fn" in frame.f_code.co_freevars and self._recorder.is_recording:
-                    self._recorder.boundary.run("torch.compile", lambda: self._enter(frame))
+                if callable(callback) and "fn" in frame.f_code.co_freevars and self._is_listening:
+                    self._dispatcher.boundary.run("torch.compile", lambda: self._enter(frame))
             elif region.frame == id(frame):
-                self._recorder.boundary.run("torch.compile", self._leave)
+                self._dispatcher.boundary.run("torch.compile", self._leave)
             return original(callback)
 
         return set_eval_frame
@@ -102,7 +104,7 @@ class CompiledRegions:
     def _enter(self, frame: FrameType) -> None:
         name = self._called(frame.f_locals.get("fn"))
         self._region.frame, self._region.place = id(frame), take_off(self._mode)
-        self._covered.is_compiled = True
+        self._dispatcher.nesting.is_in_compiled = True
         self._fast_paths.detach()
         if name not in self._names:
             self._names[name] = None
@@ -110,8 +112,8 @@ class CompiledRegions:
 
     def _leave(self) -> None:
         place, self._region.frame, self._region.place = self._region.place, None, None
-        self._covered.is_compiled = False
-        if self._recorder.is_recording:
+        self._dispatcher.nesting.is_in_compiled = False
+        if self._is_listening:
             self._fast_paths.attach()
             if place is not None:
                 put_back(self._mode, place)

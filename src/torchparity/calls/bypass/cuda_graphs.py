@@ -13,26 +13,26 @@ from typing import Any
 
 import torch
 
+from torchparity.calls.dispatcher import Dispatcher
 from torchparity.calls.guard.patches import Patches
-from torchparity.recording.step.recorder import Recorder
 
 _log = logging.getLogger("torchparity")
 
 
-class GraphWatcher:
+class CudaGraphs:
     """Wraps the methods of `torch.cuda.CUDAGraph` while attached."""
 
-    def __init__(self, recorder: Recorder) -> None:
-        self._recorder = recorder
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self._dispatcher = dispatcher
         self._patches = Patches()
-        self._has_captured = self._has_replayed = False
+        self._warned_of: set[str] = set()
 
     def sentences(self) -> list[str]:
-        said = {
-            "what was captured into a CUDA graph was not recorded.": self._has_captured,
-            "what CUDA graphs did when they were replayed was not recorded.": self._has_replayed,
+        sentences = {
+            "captured": "what was captured into a CUDA graph was not recorded.",
+            "replayed": "what CUDA graphs did when they were replayed was not recorded.",
         }
-        return [sentence for sentence, is_true in said.items() if is_true]
+        return [sentence for what, sentence in sentences.items() if what in self._warned_of]
 
     def attach(self) -> None:
         if not self._patches:
@@ -41,28 +41,28 @@ class GraphWatcher:
 
     def detach(self) -> None:
         self._patches.end()
-        self._recorder.boundary.is_closed = False
+        self._dispatcher.boundary.open()
 
     def _watched(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
-        boundary = self._recorder.boundary
+        dispatcher, boundary = self._dispatcher, self._dispatcher.boundary
 
         @functools.wraps(original)
         def watched(*args: Any, **kwargs: Any) -> Any:
             if name == "capture_begin":
-                self._say("captured")
-                boundary.is_closed = True
+                self._warn_once("captured")
+                boundary.close()
             try:
                 return original(*args, **kwargs)
             finally:
                 if name == "capture_end":
-                    boundary.is_closed = False
+                    boundary.open()
                 elif name == "replay":
-                    self._say("replayed")
-                    boundary.run("CUDAGraph.replay", self._recorder.measurements.invalidate_all)
+                    self._warn_once("replayed")
+                    boundary.run("CUDAGraph.replay", dispatcher.wrote_unseen, "CUDAGraph.replay")
 
         return watched
 
-    def _say(self, what: str) -> None:
-        if not getattr(self, f"_has_{what}"):
-            setattr(self, f"_has_{what}", True)
+    def _warn_once(self, what: str) -> None:
+        if what not in self._warned_of:
+            self._warned_of.add(what)
             _log.warning("torchparity passes over CUDA graphs: what is %s is not recorded", what)

@@ -2,99 +2,91 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import torch
-from torch.autograd.graph import Node
 
-Gradient = torch.Tensor
-End = tuple[Node, list[tuple[int, int]]]  # a node that ends in inputs' edges: at which places, and whose
+from torchparity.calls.gradients.edges import End, Target
 
-
-def before_cast(slot: int) -> int:
-    """Return the number under which what flows into an input's cast is added up, and the input's for that one."""
-    return -1 - slot
+Whole = list[tuple[int, torch.Tensor]]  # gradients that are complete, by the slot of their input
 
 
-class Watch(Protocol):
-    """Who takes the gradients of one call: what flows in at its outputs, and out at its inputs.
+class GradientSums:
+    """Collects the parts of each input's gradient within one backward pass.
 
-    They are only valid until `flush`. `run` calls what hands them over, so that nothing of ours reaches the engine.
+    `at_end_of_pass` is given what is complete only then: of several nodes that lead to an
+    input some may not run, where nobody used their output.
     """
 
-    def take_input(self, slot: int, gradient: Gradient) -> None: ...
+    __slots__ = ("_at_end_of_pass", "_expected", "_nodes", "_parts")
 
-    def take_output(self, slot: int, gradient: Gradient) -> None: ...
+    def __init__(self, ends: Sequence[End], at_end_of_pass: Callable[[Callable[[], Whole]], None]) -> None:
+        self._at_end_of_pass = at_end_of_pass
+        self._expected: Counter[Target] = Counter()
+        self._nodes: Counter[Target] = Counter()
+        self._parts: dict[tuple[Target, int], list[torch.Tensor | None]] = {}
+        for end in ends:
+            self._expected.update(target for _, target in end.targets)
+            self._nodes.update({target for _, target in end.targets})
+        for target in list(self._expected):
+            if target.cast_to is not None:  # the cast is one more node that leads to the input
+                self._expected[Target(target.slot)] += 1
+                self._nodes[Target(target.slot)] += 1
 
-    def flush(self) -> None: ...
+    @staticmethod
+    def are_needed(ends: Sequence[End]) -> bool:
+        """Tell whether any input's gradient has several parts, or is cast."""
+        slots = [target.slot for end in ends for _, target in end.targets]
+        return len(set(slots)) < len(slots) or any(target.cast_to for end in ends for _, target in end.targets)
 
-    def run(self, work: Callable[..., None], *arguments: Any) -> None: ...
-
-
-class Contributions:
-    """Adds up the parts of each input's gradient within one backward pass and hands on the whole."""
-
-    __slots__ = ("_cast_to", "_nodes", "_parts", "_taker", "_wanted")
-
-    def __init__(self, ends: Sequence[End], taker: Watch, cast_to: dict[int, torch.dtype]) -> None:
-        self._cast_to = cast_to
-        self._wanted: dict[int, int] = {}
-        self._nodes: dict[int, int] = {}  # that each input's gradient comes from
-        self._parts: dict[tuple[int, int], list[Gradient | None]] = {}
-        self._taker = taker
-        for _, found in ends:
-            for _, slot in found:
-                self._wanted[slot] = self._wanted.get(slot, 0) + 1
-            for slot in {slot for _, slot in found}:
-                self._nodes[slot] = self._nodes.get(slot, 0) + 1
-        for slot in list(self._wanted):
-            if slot < 0:  # the cast is one more node that leads to the input
-                whole = before_cast(slot)
-                self._wanted[whole], self._nodes[whole] = self._wanted.get(whole, 0) + 1, self._nodes.get(whole, 0) + 1
-
-    def add(self, slot: int, gradient: Gradient | None) -> None:
-        wanted = self._wanted[slot]
-        if wanted == 1:
-            self._take(slot, gradient)
-            return
-        key = (slot, torch._C._current_graph_task_id())
+    def add(self, target: Target, part: torch.Tensor | None) -> Whole:
+        """Add a part; return the gradients that it makes complete."""
+        expected = self._expected[target]
+        if expected == 1:
+            return self._complete(target, part)
+        key = (target, torch._C._current_graph_task_id())
         parts = self._parts.get(key)
         if parts is None:
             parts = self._parts[key] = []
-            if self._nodes[slot] > 1:  # of which some may not run: nobody used that output
-                _at_end_of_pass(lambda: self._taker.run(self._settle, key))
-        parts.append(gradient if gradient is None else gradient.detach())
-        if len(parts) == wanted:
-            self._hand_on(key)
+            if self._nodes[target] > 1:
+                self._at_end_of_pass(lambda: self._settle(key))
+        parts.append(part if part is None else part.detach())
+        return self._add_up(key) if len(parts) == expected else []
 
-    def _settle(self, key: tuple[int, int]) -> None:
-        earlier = (before_cast(key[0]), key[1])
-        if earlier in self._parts and key[0] >= 0:
-            self._hand_on(earlier)
+    def _settle(self, key: tuple[Target, int]) -> Whole:
+        """Return what has come of a gradient although not every node that leads to it ran."""
+        target, graph_task = key
+        whole: Whole = []
+        if target.cast_to is None:
+            casts = [other for other in self._parts if other[0].slot == target.slot and other[0].cast_to is not None]
+            for other in casts:
+                if other[1] == graph_task:
+                    whole += self._add_up(other)
         if key in self._parts:
-            self._hand_on(key)
-            self._taker.flush()
+            whole += self._add_up(key)
+        return whole
 
-    def _hand_on(self, key: tuple[int, int]) -> None:
-        total: Gradient | None = None
+    def _add_up(self, key: tuple[Target, int]) -> Whole:
+        total: torch.Tensor | None = None
         for part in self._parts.pop(key):
             if part is not None:
                 total = part if total is None else total + part
-        self._take(key[0], total)
+        return self._complete(key[0], total)
 
-    def _take(self, slot: int, gradient: Gradient | None) -> None:
-        if slot < 0:
-            self.add(before_cast(slot), None if gradient is None else _cast(gradient, self._cast_to[slot]))
-        elif gradient is not None:
-            self._taker.take_input(slot, gradient)
+    def _complete(self, target: Target, gradient: torch.Tensor | None) -> Whole:
+        if target.cast_to is not None:
+            return self.add(Target(target.slot), None if gradient is None else _cast(gradient, target.cast_to))
+        return [] if gradient is None else [(target.slot, gradient)]
 
 
-def _cast(gradient: Gradient, dtype: torch.dtype) -> Gradient:
+def _cast(gradient: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     plain = gradient.detach()
     return (plain.real if plain.is_complex() and not dtype.is_complex else plain).to(dtype)
 
 
-def _at_end_of_pass(work: Callable[[], None]) -> None:
+def at_end_of_backward_pass(work: Callable[[], None]) -> None:
+    """Call `work` when the backward pass that is running has ended."""
     engine: Any = torch.autograd.Variable._execution_engine
     engine.queue_callback(work)

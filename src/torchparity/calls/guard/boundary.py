@@ -18,20 +18,44 @@ _OURS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__
 Result = TypeVar("Result")
 
 
-class Boundary:
-    """Runs recording code; counts what fails, logs each kind once, and lets the training go on."""
+class Failures:
+    """What failed in one listener or dispatcher: each kind is logged once and counted."""
 
     def __init__(self) -> None:
-        self.failures: Counter[str] = Counter()
-        self._of_step: Counter[str] = Counter()
+        self._ever: Counter[str] = Counter()
+        self._in_step: Counter[str] = Counter()
+
+    def note(self, what: str, error: Exception) -> None:
+        kind = f"{what}: {type(error).__name__}: {str(error)[:200]}"
+        self._ever[kind] += 1
+        self._in_step[kind] += 1
+        if self._ever[kind] == 1:
+            _log.warning("torchparity could not record %s; training goes on, and so does recording", kind)
+
+    def sentences(self) -> list[str]:
+        """Return one sentence per kind of failure, for the end of the run."""
+        return _sentences(self._ever)
+
+    def sentences_of_step(self) -> list[str]:
+        """Return those of what failed since the last time, for the readers of a step."""
+        sentences = _sentences(self._in_step)
+        self._in_step.clear()
+        return sentences
+
+
+class Boundary:
+    """Runs our code in the middle of the user's: unseen by modes, out of the clock, and never raising."""
+
+    def __init__(self, failures: Failures | None = None) -> None:
+        self.failures = failures or Failures()
         self._process = os.getpid()
-        self.is_closed = False  # for a while: nothing of ours may run
+        self._is_closed = False
         self.spent = 0.0  # seconds in our own code, which are no part of what a call took
 
     def run(self, what: str, work: Callable[..., Any], *arguments: Any) -> Any:
         """Return what `work(*arguments)` returns, or None where it failed. Torch functions inside are not recorded."""
-        if self.is_closed or os.getpid() != self._process:
-            return None  # a forked worker of a DataLoader inherits the watchers, and must not write
+        if self._is_closed or os.getpid() != self._process:
+            return None  # a forked worker of a DataLoader inherits the interceptors, and must not write
         began = time.perf_counter()
         try:
             with torch._C.DisableTorchFunction():
@@ -39,34 +63,29 @@ class Boundary:
                     return work(*arguments)
                 with _disable_current_modes():  # a user's own mode must not see what we compute
                     return work(*arguments)
-        except Exception as error:  # the boundary: a recorder's fault must not stop a training
-            if _is_of_a_signal(error):
-                raise
-            self.note(what, error)
+        except Exception as error:  # noqa: BLE001 - the boundary: a recorder's fault must not stop a training
+            note_or_raise(self.failures, what, error)
             return None
         finally:
             self.spent += time.perf_counter() - began
 
-    def note(self, what: str, error: Exception) -> None:
-        kind = f"{what}: {type(error).__name__}: {str(error)[:200]}"
-        self.failures[kind] += 1
-        self._of_step[kind] += 1
-        if self.failures[kind] == 1:
-            _log.warning("torchparity could not record %s; training goes on, and so does recording", kind)
+    def close(self) -> None:
+        """Run nothing until `open`: what we launched would become part of a CUDA graph that is being captured."""
+        self._is_closed = True
 
-    def sentences(self) -> list[str]:
-        """Return one sentence per kind of failure, for the end of the run."""
-        return _sentences(self.failures)
-
-    def sentences_of_step(self) -> list[str]:
-        """Return those of what failed since the last time, for the readers of a step."""
-        said = _sentences(self._of_step)
-        self._of_step.clear()
-        return said
+    def open(self) -> None:
+        self._is_closed = False
 
     def belong_here(self) -> None:
         """Work in this process from now on: a forked one, in which the recording begins."""
         self._process = os.getpid()
+
+
+def note_or_raise(failures: Failures, what: str, error: Exception) -> None:
+    """Count a failure of ours; raise again what a signal handler of the user's raised while our code ran."""
+    if _is_of_a_signal_handler(error):
+        raise error
+    failures.note(what, error)
 
 
 def _sentences(failures: Counter[str]) -> list[str]:
@@ -74,10 +93,11 @@ def _sentences(failures: Counter[str]) -> list[str]:
     return [f"{often} not recorded: {kind}" for kind, often in times.items()]
 
 
-def _is_of_a_signal(error: Exception) -> bool:
-    """Tell whether a handler of the user's raised it, an alarm's say, which came while our code ran.
+def _is_of_a_signal_handler(error: Exception) -> bool:
+    """Tell whether a signal handler of the user's raised it, an alarm's time-out say, while our code ran.
 
-    Python calls a handler with the frame that was interrupted, which nobody else who is called by us has.
+    Python hands a handler the frame that it interrupted, which is one of those in the traceback; no other
+    function that we call is given one of our frames.
     """
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     for frame in frames:
@@ -85,7 +105,7 @@ def _is_of_a_signal(error: Exception) -> bool:
             values = [
                 part for value in frame.f_locals.values() for part in (value if type(value) is tuple else [value])
             ]
-            if any(value is known for value in values for known in frames):
+            if any(value is ours for value in values for ours in frames):
                 return True
     return False
 

@@ -16,12 +16,13 @@ class Hook:
     our work into the user's graph.
     """
 
-    def __init__(self, work: Callable[..., None]) -> None:
+    def __init__(self, work: Callable[..., Any]) -> None:
         self._work = work
 
-    def __call__(self, *arguments: Any) -> None:
+    def __call__(self, *arguments: Any) -> Any:
         if not torch.compiler.is_compiling() and torch._C._get_tracing_state() is None:
-            self._work(*arguments)
+            return self._work(*arguments)
+        return None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Hook, (_do_nothing,)

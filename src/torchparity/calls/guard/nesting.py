@@ -1,16 +1,116 @@
-"""Whether a thread is inside of something that is recorded as one call, or passed over as a whole."""
+"""What each thread is inside of: modules, optimizers, a wrapped function, a compiled region."""
 
 from __future__ import annotations
 
 import threading
+from types import CodeType, FrameType
+
+from torchparity.calls.guard.frames import Place, Stack, has_caller
+from torchparity.naming import OPTIMIZER
 
 
-class Covered(threading.local):
-    """Shared by whoever wraps functions: inside of one the others stay silent, in compiled code modules too."""
+class _Thread(threading.local):
+    """The state of one thread."""
 
-    is_inside = False
-    is_compiled = False
+    def __init__(self) -> None:
+        self.step = -1
+        self.parents: list[str] = []
+        self.optimizers: list[Place] = []
+        self.is_in_function = False
+        self.is_in_compiled = False
+
+
+class Nesting:
+    """Knows the modules and optimizers around a call, the outermost first.
+
+    torch runs no hook when a module or an optimizer is interrupted, so who asks for a call's
+    parents gives the frame it is called from, and what no longer runs is left.
+    """
+
+    def __init__(self) -> None:
+        self._thread = _Thread()
+        self._step = 0
+        self._module_code: CodeType | None = None  # the function of torch's that calls the hooks of modules
+
+    def begin_step(self) -> None:
+        """Forget all parents: a thread may be inside a module when a step ends."""
+        self._step += 1
 
     @property
-    def is_silent(self) -> bool:
-        return self.is_inside or self.is_compiled
+    def parents(self) -> list[str]:
+        """What this thread is inside of."""
+        thread = self._thread
+        if thread.step != self._step:
+            thread.step, thread.parents, thread.optimizers = self._step, [], []
+        return thread.parents
+
+    @property
+    def is_in_optimizer(self) -> bool:
+        """Whether an optimizer is running in this thread, and no module inside of it."""
+        parents = self.parents
+        return bool(parents) and parents[-1] == OPTIMIZER
+
+    @property
+    def is_in_function(self) -> bool:
+        """Whether this thread is inside a wrapped function: what that calls is part of its call."""
+        return self._thread.is_in_function
+
+    @is_in_function.setter
+    def is_in_function(self, value: bool) -> None:
+        self._thread.is_in_function = value
+
+    @property
+    def is_in_compiled(self) -> bool:
+        """Whether this thread is inside a compiled region, which is skipped as a whole."""
+        return self._thread.is_in_compiled
+
+    @is_in_compiled.setter
+    def is_in_compiled(self, value: bool) -> None:
+        self._thread.is_in_compiled = value
+
+    def enter_module(self, record: str, code: CodeType) -> None:
+        """Go into a module; `code` is the function that called its hook."""
+        self._module_code = code
+        self.parents.append(record)
+
+    def leave_module(self, record: str) -> None:
+        """Leave a module, and whatever inside of it did not say that it ended."""
+        parents = self.parents
+        if record in parents:
+            del parents[parents.index(record) :]
+
+    def enter_optimizer(self, frame: FrameType) -> None:
+        self.parents.append(OPTIMIZER)
+        self._thread.optimizers.append(Stack(frame).innermost())
+
+    def leave_optimizer(self) -> None:
+        """Leave the innermost: one may be inside of another."""
+        parents = self.parents
+        if self._thread.optimizers:
+            self._thread.optimizers.pop()
+            while parents and parents.pop() != OPTIMIZER:
+                pass
+
+    def leave_ended_optimizers(self, stack: Stack) -> bool:
+        """Leave the optimizers that raised, for which torch runs no hook; tell whether there was one."""
+        has_left = False
+        while OPTIMIZER in self.parents and not stack.is_inside(self._thread.optimizers[-1]):
+            self.leave_optimizer()
+            has_left = True
+        return has_left
+
+    def leave_ended(self, frame: FrameType) -> bool:
+        """Leave what was interrupted before the call at `frame`; tell whether an optimizer was."""
+        parents = self.parents
+        if not parents:
+            return False
+        if parents[-1] == OPTIMIZER:
+            is_running = has_caller(frame, self._thread.optimizers[-1].code)
+            return not is_running and self.leave_ended_optimizers(Stack(frame))
+        if self._module_code is not None and not has_caller(frame, self._module_code):
+            parents.clear()
+        return False
+
+    def leave_all(self) -> None:
+        """Leave everything in this thread: nobody listens any more."""
+        self.parents.clear()

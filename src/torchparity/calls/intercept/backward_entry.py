@@ -1,4 +1,7 @@
-"""How backward is entered: torch's own way in, for a while replaced by one that takes a mode along."""
+"""Takes our function mode along into backward, so that what a custom backward or a recomputation calls is seen.
+
+torch's entry into autograd's engine is replaced while any thread needs it.
+"""
 
 from __future__ import annotations
 
@@ -11,38 +14,33 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
+from torchparity.calls.dispatcher import Dispatcher
 from torchparity.calls.guard.mode_stack import is_on, put_below, take_off
 from torchparity.calls.guard.patches import Patches
-from torchparity.recording.step.recorder import Recorder, in_graph_task
 
 _CREATE_GRAPH = 3  # the place of that argument
 
 
-class _Here(threading.local):
+class _Thread(threading.local):
     """Whether this thread takes the mode along; others may run backward at the same time."""
 
     is_wanted = False
 
 
-class Engine:
-    """Replaces the way in while any thread needs it, and puts torch's own back when none does."""
+class BackwardEntry:
+    """Replaces the entry while it is open in any thread, and puts torch's own back when it is in none."""
 
-    def __init__(self, mode: TorchFunctionMode, recorder: Recorder) -> None:
-        self._mode, self._recorder = mode, recorder
+    def __init__(self, mode: TorchFunctionMode, dispatcher: Dispatcher) -> None:
+        self._mode, self._dispatcher = mode, dispatcher
         self._lock = threading.Lock()
         self._users = 0
         self._patches = Patches()
-        self._here = _Here()
-
-    @property
-    def _is_wanted_here(self) -> bool:
-        """Whether this thread asked for it, or runs part of some backward."""
-        return self._here.is_wanted or in_graph_task()
+        self._thread = _Thread()
 
     @contextmanager
-    def patched(self) -> Iterator[None]:
-        """Let what this thread runs backward be seen by the mode."""
-        before, self._here.is_wanted = self._here.is_wanted, True
+    def open(self) -> Iterator[None]:
+        """Let the mode see what a backward that this thread starts calls."""
+        before, self._thread.is_wanted = self._thread.is_wanted, True
         with self._lock:
             if not self._patches:
                 self._patches.put(torch.autograd, "_engine_run_backward", self._taking_the_mode_along)
@@ -50,7 +48,7 @@ class Engine:
         try:
             yield
         finally:
-            self._here.is_wanted = before
+            self._thread.is_wanted = before
             with self._lock:
                 self._users -= 1
                 if self._users == 0:
@@ -59,15 +57,19 @@ class Engine:
     def _taking_the_mode_along(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def run_backward(*args: Any, **kwargs: Any) -> Any:
-            if not self._users or not self._is_wanted_here or is_on(self._mode):
+            if not self._users or not self._is_wanted_here() or is_on(self._mode):
                 return original(*args, **kwargs)
             makes_graph = len(args) > _CREATE_GRAPH and bool(args[_CREATE_GRAPH])
-            self._recorder.graphs_made += makes_graph
+            self._dispatcher.makes_graph(int(makes_graph))
             put_below(self._mode)
             try:
                 return original(*args, **kwargs)
             finally:
                 take_off(self._mode)  # unless somebody has stopped meanwhile
-                self._recorder.graphs_made -= makes_graph
+                self._dispatcher.makes_graph(-int(makes_graph))
 
         return run_backward
+
+    def _is_wanted_here(self) -> bool:
+        """Tell whether this thread asked for it, or runs part of some backward."""
+        return self._thread.is_wanted or torch._C._current_graph_task_id() != -1

@@ -2,8 +2,8 @@
 
 A collective writes into its arguments, so its record has them before the call as inputs
 and after it, when it is done, as outputs. An asynchronous one is waited for before its
-result is read; who called it gets a handle that is already finished. Single sends and
-receives are never waited for, but read once they are done.
+result is read; the user's handle is then finished already. Single sends and receives
+are never waited for, but read once they are done.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ import inspect
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import FunctionType
+from types import FrameType, FunctionType
 from typing import Any
 
 import torch
 from torch import distributed
 
-from torchparity.calls.guard.mode_stack import put_back, take_off
-from torchparity.calls.guard.nesting import Covered
+from torchparity.calls.arguments import tensors_in
+from torchparity.calls.call import Call
+from torchparity.calls.dispatcher import Attention, Audience, Dispatcher
 from torchparity.calls.guard.patches import Patches
-from torchparity.calls.intercept.apis import ApiWatcher
-from torchparity.ops.catalog import Api
-from torchparity.recording.measuring.geometry import tensors_in
-from torchparity.recording.step.recorder import Call, Recorder
+from torchparity.calls.intercept.apis import ApiMode
+from torchparity.calls.intercept.wrapped import inside_function
+from torchparity.ops import Effect, Kind, Op
 
 _TENSOR_ARGUMENTS = frozenset(
     {
@@ -35,115 +35,143 @@ _TENSOR_ARGUMENTS = frozenset(
 )
 # Waiting for one of these at once can hang both sides: each waits before it posts what the other waits for.
 _NEVER_WAITED_FOR = frozenset({"isend", "irecv", "batch_isend_irecv"})
+_WRITES = Effect.WRITES | Effect.WRITES_UNVERSIONED
 
 
 @functools.cache
 def collectives() -> dict[str, Callable[..., Any]]:
     """Return the functions of torch.distributed that move tensors within a group, whatever this torch calls them."""
-    found: dict[str, Callable[..., Any]] = {}
+    functions: dict[str, Callable[..., Any]] = {}
     for name, function in vars(distributed).items():
         if type(function) is FunctionType:  # isinstance would wake torch's deprecation warnings
             arguments = set(inspect.signature(function).parameters)
             if arguments & _TENSOR_ARGUMENTS and ("group" in arguments or "p2p_op_list" in arguments):
-                found[name] = function
-    return found
+                functions[name] = function
+    return functions
 
 
-class CollectiveWatcher:
-    """Wraps the collectives while attached; calls of one from within another are not recorded.
+@dataclass
+class _Transfer:
+    """A send or receive that was started and not waited for."""
 
-    With `records` off none is, but what they write is looked at again: torch counts no new version for it.
-    """
+    call: Call
+    handles: list[Any]
+    tensors: list[torch.Tensor]
+    versions: list[int]
 
-    def __init__(self, recorder: Recorder, covered: Covered, mode: ApiWatcher, *, records: bool) -> None:
-        self._recorder, self._covered, self._mode, self.records = recorder, covered, mode, records
+
+class CollectiveInterceptor:
+    """Wraps the collectives while attached; one that is called by another is part of its call."""
+
+    def __init__(self, dispatcher: Dispatcher, mode: ApiMode) -> None:
+        self._dispatcher, self._mode = dispatcher, mode
         self._patches = Patches()
-        self._under_way: list[_UnderWay] = []
+        self._transfers: list[_Transfer] = []
 
     def attach(self) -> None:
         if not distributed.is_available() or self._patches:
             return
         for name in collectives():
-            self._patches.put(distributed, name, functools.partial(self._watched, name))
+            self._patches.put(distributed, name, functools.partial(self._intercepted, name))
         for name in ("__new__", "__init__"):
             self._patches.put(distributed.P2POp, name, _taking_wrapped)
 
     def detach(self) -> None:
         if self._patches:
-            self._recorder.boundary.run("Distributed", self._settle)
+            self._settle_transfers()
             self._patches.end()
 
-    def _watched(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
-        api = Api(f"Distributed.{name}", "record")
+    def _intercepted(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+        dispatcher = self._dispatcher
+        audience = dispatcher.audience(Op(f"Distributed.{name}", Kind.COLLECTIVE, _WRITES))
 
         @functools.wraps(original)
         def collective(*args: Any, **kwargs: Any) -> Any:
-            if self._covered.is_silent:
+            nesting, attention = dispatcher.nesting, dispatcher.attention
+            if nesting.is_in_function or nesting.is_in_compiled or attention is Attention.OFF:
                 return original(*args, **kwargs)
-            if not self._recorder.is_recording or not self.records:
-                self._recorder.boundary.run(api.name, self._recorder.count, api.name)
-            if not self._recorder.is_recording:
+            is_unheard = self._mode.is_muted or not audience.listeners
+            if attention is Attention.COUNTING or is_unheard:
+                dispatcher.count(audience.op.name)
+            if attention is Attention.COUNTING:
                 return original(*args, **kwargs)
-            if not self.records:
+            if is_unheard:
                 work = original(*args, **kwargs)
-                look_again = self._distrust if _handles(work) else self._renew
-                self._recorder.boundary.run(api.name, look_again, args, kwargs)
+                self._report_effects(audience, args, kwargs, is_under_way=bool(_handles(work)))
                 return work
-            self._covered.is_inside, place = True, take_off(self._mode)  # some of them pass through modes, too
-            recorder, frame = self._recorder, sys._getframe(1)
-            try:
-                recorder.boundary.run(api.name, self._settle)
-                call: Call | None = recorder.boundary.run(api.name, lambda: recorder.begin(api, args, kwargs, frame))
-                if call is not None:
-                    call.start_clock(recorder.boundary)
-                work = original(*args, **kwargs)
-                if call is not None:
-                    recorder.boundary.run(api.name, lambda: self._returned(name, call, work, args, kwargs))
-                return work
-            finally:
-                self._covered.is_inside = False
-                if place is not None:
-                    put_back(self._mode, place)
+            with inside_function(nesting, self._mode):  # some of them pass through modes, too
+                return self._run(name, audience, original, args, kwargs, sys._getframe(1))
 
         return collective
 
-    def _returned(self, name: str, call: Call, work: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def _run(
+        self,
+        name: str,
+        audience: Audience,
+        original: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        frame: FrameType,
+    ) -> Any:
+        dispatcher = self._dispatcher
+        self._settle_transfers()
+        call = dispatcher.begin_function(audience, args, kwargs, frame)
+        if call is None:
+            return original(*args, **kwargs)
+        try:
+            work = original(*args, **kwargs)
+        except BaseException as error:
+            dispatcher.fail(call, error)
+            raise
         handles = _handles(work)
         if handles and name in _NEVER_WAITED_FOR:
-            self._distrust(args, kwargs)
-            tensors = list(tensors_in([*args, *kwargs.values()]))
-            self._under_way.append(_UnderWay(call, handles, args, kwargs, tensors, [t._version for t in tensors]))
-            return
-        for handle in handles:
-            handle.wait()
-        self._finish(call, args, kwargs)
+            dispatcher.boundary.run(call.name, self._note_transfer, call, handles)
+        elif dispatcher.boundary.run(call.name, _wait_for_all, handles):
+            dispatcher.end(call, _written_arguments(call))
+        return work
 
-    def _settle(self) -> None:
+    def _note_transfer(self, call: Call, handles: list[Any]) -> None:
+        tensors = list(tensors_in([*call.args, *call.kwargs.values()]))
+        self._dispatcher.exposed(call.name, tensors)
+        self._transfers.append(_Transfer(call, handles, tensors, [tensor._version for tensor in tensors]))
+
+    def _settle_transfers(self) -> None:
+        self._dispatcher.boundary.run("Distributed", self._end_finished_transfers)
+
+    def _end_finished_transfers(self) -> None:
         """Read what has arrived since; a buffer that was written again meanwhile is recorded without its values."""
-        for transfer in list(self._under_way):
+        for transfer in list(self._transfers):
             if all(handle.is_completed() for handle in transfer.handles):
-                self._under_way.remove(transfer)
-                untouched = [tensor._version for tensor in transfer.tensors] == transfer.versions
-                self._finish(transfer.call, transfer.args if untouched else (), transfer.kwargs if untouched else {})
+                self._transfers.remove(transfer)
+                is_untouched = [tensor._version for tensor in transfer.tensors] == transfer.versions
+                if not is_untouched:
+                    transfer.call.args, transfer.call.kwargs = (), {}
+                self._dispatcher.end(transfer.call, _written_arguments(transfer.call))
 
-    def _finish(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        call.inputs = None  # collectives have no gradient of their own
-        self._renew(args, kwargs)
-        outputs = [*args, *(value for key, value in kwargs.items() if key not in ("group", "async_op"))]
-        self._recorder.end(call, tuple(outputs))
+    def _report_effects(
+        self, audience: Audience, args: tuple[Any, ...], kwargs: dict[str, Any], *, is_under_way: bool
+    ) -> None:
+        """Report what a collective that nobody listens to wrote, or will write at some time from now on."""
+        dispatcher, name = self._dispatcher, audience.op.name
+        if is_under_way:
+            dispatcher.boundary.run(name, dispatcher.exposed, name, list(tensors_in([*args, *kwargs.values()])))
+        else:
+            dispatcher.boundary.run(name, dispatcher.wrote, audience.op, args, kwargs)
 
-    def _distrust(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Take no look at these tensors for granted: they are written at some time from now on."""
-        self._recorder.measurements.never_cache(*tensors_in([*args, *kwargs.values()]))
 
-    def _renew(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Forget what was known of these tensors: they were written below torch's version counters."""
-        self._recorder.measurements.invalidate(*tensors_in([*args, *kwargs.values()]))
+def _written_arguments(call: Call) -> tuple[Any, ...]:
+    return (*call.args, *(value for key, value in call.kwargs.items() if key not in ("group", "async_op")))
 
 
 def _handles(work: Any) -> list[Any]:
-    """Return what a collective that is still under way can be waited for with."""
+    """Return what a collective that is still running can be waited for with."""
     return [handle for handle in (work if isinstance(work, list) else [work]) if hasattr(handle, "wait")]
+
+
+def _wait_for_all(handles: list[Any]) -> bool:
+    for handle in handles:
+        handle.wait()
+    return True
 
 
 def _taking_wrapped(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -154,15 +182,3 @@ def _taking_wrapped(original: Callable[..., Any]) -> Callable[..., Any]:
         return original(made, getattr(op, "__wrapped__", op), *args, **kwargs)
 
     return make
-
-
-@dataclass
-class _UnderWay:
-    """A transfer that was started and not waited for."""
-
-    call: Call
-    handles: list[Any]
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-    tensors: list[torch.Tensor]
-    versions: list[int]

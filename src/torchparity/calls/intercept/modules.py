@@ -1,4 +1,4 @@
-"""Sees every module's call through forward hooks, and parameter gradients as they are accumulated."""
+"""Sees every module's call through forward hooks, and keeps the stack of open modules."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import sys
 import threading
 import weakref
 from collections.abc import Sequence
-from itertools import chain
 from types import FrameType
 from typing import Any
 
 import torch
 from torch import nn
-from torch.nn.parameter import is_lazy
 
+from torchparity.calls.call import Call
+from torchparity.calls.dispatcher import Attention, Audience, Dispatcher
 from torchparity.calls.guard.frames import Place, Stack
-from torchparity.calls.guard.inert_hooks import Hook, HookedParameter
+from torchparity.calls.guard.inert_hooks import Hook
 from torchparity.calls.guard.mode_stack import is_on, put_below, take_off
-from torchparity.calls.guard.nesting import Covered
-from torchparity.calls.intercept.apis import ApiWatcher
-from torchparity.recording.step.drafts import Draft
-from torchparity.recording.step.recorder import Call, Recorder
+from torchparity.calls.intercept.apis import ApiMode
+from torchparity.calls.intercept.parameters import ParameterHooks
+from torchparity.calls.listener import Interest
+from torchparity.ops import Effect, Kind, Op
 
 
 class NeverLeftError(Exception):
@@ -42,53 +42,53 @@ class _Open:
         self.error_before = sys.exc_info()[1]
 
 
+class _Thread(threading.local):
+    """The modules that one thread is inside of."""
+
+    def __init__(self) -> None:
+        self.open: list[_Open] = []
+
+
 def named_modules(models: nn.Module | Sequence[nn.Module]) -> list[tuple[nn.Module, str]]:
-    """Return what the calls of every module are counted under; a list of models puts its index first.
-
-    Modules that were scripted or traced are left out: they take no hooks of Python.
-    """
-    return [(module, name) for module, name in _named(models) if not isinstance(module, torch.jit.ScriptModule)]
-
-
-def _named(models: nn.Module | Sequence[nn.Module]) -> list[tuple[nn.Module, str]]:
+    """Return what the calls of every module are counted under; a list of models puts its index first."""
     several = not isinstance(models, nn.Module)
-    found: dict[int, tuple[nn.Module, str]] = {}
+    named: dict[int, tuple[nn.Module, str]] = {}
     for index, model in enumerate([models] if isinstance(models, nn.Module) else models):
         for path, module in model.named_modules():
             parts = ["Module", str(index) if several else "", path, type(module).__name__]
-            found.setdefault(id(module), (module, ".".join(part for part in parts if part)))
-    return list(found.values())
+            named.setdefault(id(module), (module, ".".join(part for part in parts if part)))
+    return list(named.values())
 
 
-class ModuleWatcher:
+def takes_hooks(module: nn.Module) -> bool:
+    """Tell whether a module runs hooks of Python: one that was scripted or traced does not."""
+    return not isinstance(module, torch.jit.ScriptModule)
+
+
+class ModuleInterceptor:
     """Hooks the modules of one or several models between `attach` and `detach`.
 
-    Keeps the stack of open modules, which gives each record its parent. With `records`
-    off only the stack is kept. While `is_paused` no module is entered. A thread has the
-    `mode` that sees APIs only where it was entered; in other threads than the one that
-    attached, the outermost module brings it along.
+    All listeners are told of the calls where `is_heard` is set, else those that are interested in
+    modules. The stack of open modules gives each call its parents. While it is paused no module is
+    entered. A thread has the `mode` that sees APIs only where it was put on its stack; in other
+    threads than the one that attached, the outermost module brings it along.
     """
 
-    def __init__(self, recorder: Recorder, covered: Covered, *, records: bool, mode: ApiWatcher) -> None:
-        self._recorder, self._covered, self._records = recorder, covered, records
-        self._mode, self._thread = mode, 0
-        self.is_paused = self._was_paused = False
+    def __init__(self, dispatcher: Dispatcher, mode: ApiMode, *, is_heard: bool = False) -> None:
+        self._dispatcher, self._mode, self._is_heard = dispatcher, mode, is_heard
+        self._thread, self._attached_in = _Thread(), 0
+        self.is_paused = False
         self._counted_elsewhere = ""
-        self._called: set[str] = set()  # in this step, and recorded
         self._names: dict[int, tuple[weakref.ref[nn.Module], str]] = {}
         self._handles: list[Any] = []
-        self._hooked: dict[tuple[int, str], dict[str, list[HookedParameter]]] = {}
-        self._lazy: dict[int, str] = {}  # modules whose parameters are made by their first call
-        self._events: dict[str, dict[str, int]] = {}
+        self._parameters = ParameterHooks(dispatcher)
         self._scripted: dict[str, None] = {}
-        self._local = threading.local()
-        self._drafts: dict[str, Draft] = {}
 
     def attach(self, models: nn.Module | Sequence[nn.Module]) -> None:
         """Hook every module; those that are hooked already stay as they are."""
-        self._thread = threading.get_ident()
-        for module, name in _named(models):
-            if isinstance(module, torch.jit.ScriptModule):
+        self._attached_in = threading.get_ident()
+        for module, name in named_modules(models):
+            if not takes_hooks(module):
                 self._scripted.setdefault(name.rpartition(".")[0])
             elif self.name_of(module) is None:
                 self._names[id(module)] = weakref.ref(module), name
@@ -96,7 +96,7 @@ class ModuleWatcher:
 
     def sentences(self) -> list[str]:
         outermost = [name for name in self._scripted if name.rpartition(".")[0] not in self._scripted]
-        return [f"{name} is scripted or traced and was passed over." for name in outermost]
+        return [f"{name} is scripted or traced and was skipped." for name in outermost]
 
     def attach_one(self, module: nn.Module, name: str, *, has_gradients: bool) -> None:
         """Hook one module alone, under a name of its own; its parameters too where `has_gradients`."""
@@ -104,13 +104,14 @@ class ModuleWatcher:
             self._names[id(module)] = weakref.ref(module), name
             self._hook(module, name, has_gradients=has_gradients)
 
-    def records_as(self, module: nn.Module, name: str) -> bool:
-        """Tell whether a module is recorded under this name here."""
-        return self._records and self.name_of(module) == name
+    def hears_as(self, module: nn.Module, name: str) -> bool:
+        """Tell whether somebody is told of a module's calls under this name."""
+        return self.name_of(module) == name and bool(self._audience(name).listeners)
 
     def name_of(self, module: nn.Module) -> str | None:
-        known = self._names.get(id(module))
-        return known[1] if known is not None and known[0]() is module else None
+        """Return the name under which a module is hooked."""
+        reference, name = self._names.get(id(module), (None, ""))
+        return name if reference is not None and reference() is module else None
 
     def detach_calls(self) -> None:
         """Unhook calls; gradients of parameters still arrive."""
@@ -120,190 +121,134 @@ class ModuleWatcher:
 
     def detach(self) -> None:
         self.detach_calls()
-        for hooked in self._hooked.values():
-            for parameter in chain.from_iterable(hooked.values()):
-                parameter.handle.remove()
-        self._hooked.clear()
-        self._lazy.clear()
+        self._parameters.remove()
         self._names.clear()
 
     def begin_step(self) -> None:
-        self._events.clear()
-        self._drafts.clear()
-        self._called.clear()
-        self._was_paused = self.is_paused
+        self._parameters.begin_step()
+        self._parameters.only_called = self.is_paused
         if not self.is_paused:
             self._counted_elsewhere = ""
 
     def pause(self, *, besides: str) -> None:
         """Enter no module until `is_paused` is off again; calls under one name are counted by somebody else."""
-        self.is_paused = self._was_paused = True
+        self.is_paused = self._parameters.only_called = True
         self._counted_elsewhere = besides
 
-    @property
-    def _open(self) -> list[_Open]:
-        found: list[_Open] | None = getattr(self._local, "open", None)
-        if found is None:
-            found = self._local.open = []
-        return found
-
     def _hook(self, module: nn.Module, name: str, *, has_gradients: bool = True) -> None:
-        boundary = self._recorder.boundary
+        dispatcher = self._dispatcher
+        audience = self._audience(name)
 
         # Who fuses modules hands their hooks to another one, and not that they take keywords.
         def entered(called: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> None:
             if called is module:
                 frame = sys._getframe(2)
-                call = boundary.run(name, self._enter, module, name, args, kwargs or {}, frame)
+                call = dispatcher.boundary.run(name, self._enter, module, audience, args, kwargs or {}, frame)
                 if call is not None:
-                    call.start_clock(boundary)
+                    dispatcher.start_clock(call)
 
-        def left(called: nn.Module, *arguments: Any) -> None:
+        def left(called: nn.Module, *arguments: Any) -> Any:
             if called is module:
-                error, frame = sys.exc_info()[1], sys._getframe(2)
-                boundary.run(name, self._leave, module, arguments[-1], error, frame)
+                return self._leave(module, name, arguments[-1], sys.exc_info()[1], sys._getframe(2))
+            return None
 
         self._handles.append(module.register_forward_pre_hook(Hook(entered), with_kwargs=True, prepend=True))
         self._handles.append(module.register_forward_hook(Hook(left), with_kwargs=True, always_call=True))
-        if self._records and has_gradients:
-            self._hook_parameters(module, name)
+        if audience.listeners and has_gradients:
+            self._parameters.hook(module, name)
 
-    def _hook_parameters(self, module: nn.Module, name: str) -> None:
-        """Hook the parameters of a module that are not hooked yet.
-
-        They may be frozen when the step begins, or another tensor later; a lazy module has them after its first call.
-        """
-        hooked = self._hooked.setdefault((id(module), name), {})
-        for parameter_name, parameter in module._parameters.items():
-            if parameter is None:
-                continue
-            known = hooked.setdefault(parameter_name, [])  # several take turns under functional_call
-            if any(each.is_of(parameter) for each in known):
-                continue
-            unmade: bool = is_lazy(parameter)
-            if unmade:
-                self._lazy[id(module)] = name
-            elif parameter.requires_grad and parameter.is_leaf:
-                known.append(HookedParameter(parameter, self._accumulated(name, parameter_name)))
+    def _audience(self, name: str) -> Audience:
+        op = Op(name, Kind.MODULE, Effect.WRITES)
+        if self._is_heard:
+            return Audience(op, Interest.CALLS, self._dispatcher.listeners)
+        return self._dispatcher.audience(op)
 
     def _enter(
-        self, module: nn.Module, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], frame: FrameType
+        self, module: nn.Module, audience: Audience, args: tuple[Any, ...], kwargs: dict[str, Any], frame: FrameType
     ) -> Call | None:
-        recorder = self._recorder
-        is_wanted = recorder.is_recording and not self.is_paused
-        if self._covered.is_compiled or not (is_wanted or self.is_paused or recorder.is_waiting):
+        dispatcher, nesting, name = self._dispatcher, self._dispatcher.nesting, audience.op.name
+        is_counted_elsewhere = self.is_paused and name == self._counted_elsewhere
+        if nesting.is_in_compiled or dispatcher.attention is Attention.OFF or is_counted_elsewhere:
             return None
-        if self.is_paused and name == self._counted_elsewhere:
+        number, mark = dispatcher.number(name)
+        if self.is_paused or dispatcher.attention is Attention.COUNTING:
             return None
-        number, mark = recorder.count(name)
-        if not is_wanted:
-            return None
-        record, stack = f"{name}.forward.{number}{mark}", Stack(frame)
-        self._drop_interrupted(stack)
-        if recorder.is_in_optimizer:
-            recorder.measurements.invalidate_all()  # what its closure calls may have been written by it
-        parents = recorder.parents
-        parent, outside = parents[-1] if parents else None, list(parents)
+        stack = Stack(frame)
+        self._close_interrupted(stack)
+        if nesting.is_in_optimizer:
+            dispatcher.wrote_unseen(name)  # its closure calls us, after it may have written
+        parents = tuple(nesting.parents)
         # First of all: whatever fails below, the module is open, and `_leave` will come.
+        opened = self._open(module, f"{name}.forward.{number}{mark}", stack, frame)
+        if not audience.listeners:
+            return None
+        call = opened.call = Call(
+            audience.op,
+            opened.record,
+            dispatcher.step,
+            parents,
+            args,
+            kwargs,
+            None,  # a frame that is kept while it runs would be part of a cycle
+            module=module,
+            module_name=name,
+            is_recompute=bool(mark),
+        )
+        dispatcher.begin(call, audience.listeners)
+        if any(state is not None for _, state in call.hearers):
+            self._parameters.hook_again(module, name)
+        return call
+
+    def _open(self, module: nn.Module, record: str, stack: Stack, frame: FrameType) -> _Open:
         opened = _Open(module, record, stack.innermost())
-        recorder.module_code = frame.f_code
-        if not self._open and threading.get_ident() != self._thread:
+        if not self._thread.open and threading.get_ident() != self._attached_in:
             opened.brought_mode = not is_on(self._mode)
             if opened.brought_mode:
                 put_below(self._mode)
-        self._open.append(opened)
-        parents.append(record)
-        if self._records and recorder.selection.takes_call(record, outside):
-            self._called.add(name)
-            if (id(module), name) in self._hooked:
-                self._hook_parameters(module, name)
-            call = recorder.open(Draft(record, "forward"), args, kwargs, parent)
-            call.draft.is_recompute = bool(mark)
-            call.draft.parameters = self._parameters_of(module, record)
-            recorder.measurements.flush()
-            opened.call = call
-        return opened.call
-
-    def drop_interrupted(self, frame: FrameType) -> None:
-        """Close modules of this thread that are open no more although nobody said so."""
-        self._drop_interrupted(Stack(frame))
-
-    def _drop_interrupted(self, stack: Stack) -> None:
-        while self._open and not stack.is_inside(self._open[-1].place):
-            self._give_up(self._close_innermost())
-        self._recorder.drop_ended_optimizers(stack)
-
-    def _give_up(self, opened: _Open) -> None:
-        if opened.call is not None and opened.call.generation == self._recorder.generation:
-            self._recorder.failed(opened.call, NeverLeftError())
-
-    def _close_innermost(self) -> _Open:
-        opened = self._open.pop()
-        if opened.brought_mode:
-            take_off(self._mode)
-        parents = self._recorder.parents
-        if opened.record in parents:
-            del parents[parents.index(opened.record) :]
+        self._thread.open.append(opened)
+        self._dispatcher.nesting.enter_module(record, frame.f_code)
         return opened
 
-    def _parameters_of(self, module: nn.Module, record: str) -> dict[str, Any]:
-        made = {key: value for key, value in module._parameters.items() if value is not None and not is_lazy(value)}
-        observer = self._recorder.observer_of(record)
-        return {key: observer.nest(value) for key, value in made.items()}
+    def _leave(self, module: nn.Module, name: str, output: Any, error: BaseException | None, frame: FrameType) -> Any:
+        """Close a module; return what replaces its output, None where nothing does."""
+        boundary = self._dispatcher.boundary
+        opened: _Open | None = boundary.run(name, self._close, module)
+        call = None if opened is None else opened.call
+        if opened is None or call is None:
+            return None
+        if output is None and error is not None and error is not opened.error_before:
+            self._dispatcher.fail(call, error)
+            return None
+        call.frame = frame
+        replaced = self._dispatcher.end(call, output)
+        return None if replaced is output else replaced
 
-    def _leave(self, module: nn.Module, output: Any, error: BaseException | None, frame: FrameType) -> None:
-        stack = self._open
-        if not any(opened.module is module for opened in stack):
-            return  # entered before the recording began
-        while stack:
-            # Modules inside that are still open did not return.
-            opened = self._close_innermost()
-            if opened.module is not module:
-                self._give_up(opened)
-            else:
-                if opened.call is not None:
-                    opened.call.frame = frame
-                    if id(module) in self._lazy:
-                        self._hook_parameters(module, self._lazy.pop(id(module)))
-                    self._end(opened, opened.call, output, error)
-                return
+    def _close(self, module: nn.Module) -> _Open | None:
+        """Close a module and those inside of it, which did not return; None where it was entered unseen."""
+        if not any(opened.module is module for opened in self._thread.open):
+            return None
+        while (opened := self._close_innermost()).module is not module:
+            self._give_up(opened)
+        self._parameters.hook_if_lazy(module)
+        return opened
 
-    def _end(self, opened: _Open, call: Call, output: Any, error: BaseException | None) -> None:
-        raised = output is None and error is not None and error is not opened.error_before
-        if raised and error is not None:
-            self._recorder.failed(call, error)
-        else:
-            self._recorder.end(call, output)
+    def close_interrupted(self, frame: FrameType) -> None:
+        """Close modules of this thread that are open no more although nobody said so."""
+        self._close_interrupted(Stack(frame))
 
-    def _accumulated(self, name: str, parameter_name: str) -> Hook:
-        def accumulated(leaf: torch.Tensor) -> None:
-            self._recorder.boundary.run(name, self._take_gradient, name, parameter_name, leaf)
+    def _close_interrupted(self, stack: Stack) -> None:
+        while self._thread.open and not stack.is_inside(self._thread.open[-1].place):
+            self._give_up(self._close_innermost())
+        if self._dispatcher.nesting.leave_ended_optimizers(stack):
+            self._dispatcher.wrote_unseen("optimizer")
 
-        return Hook(accumulated)
+    def _give_up(self, opened: _Open) -> None:
+        if opened.call is not None and opened.call.step == self._dispatcher.step:
+            self._dispatcher.fail(opened.call, NeverLeftError())
 
-    def _take_gradient(self, name: str, parameter_name: str, leaf: torch.Tensor) -> None:
-        if not self._recorder.selection.takes_backwards:
-            return
-        events = self._events.setdefault(name, {})
-        event = events.get(parameter_name, 0)
-        events[parameter_name] = event + 1
-        if self._recorder.is_waiting and not self._recorder.is_recording:
-            return  # it is that of some other token
-        record = f"{name}.parameters_grad.{event}"
-        if not self._is_wanted(name, record):
-            return
-        draft = self._drafts.get(record)
-        if draft is None:
-            draft = self._drafts[record] = Draft(record, "parameters_grad")
-            self._recorder.add(draft, None)
-        if leaf.grad is not None:
-            draft.gradients = draft.gradients or {}
-            draft.gradients[parameter_name] = self._recorder.observer_of(record).nest(leaf.grad)
-            self._recorder.has_more(draft)
-            self._recorder.measurements.flush()
-
-    def _is_wanted(self, name: str, record: str) -> bool:
-        """Decide about a gradient: it belongs to the module's calls. Some modules' weights are used without a call."""
-        selection = self._recorder.selection
-        is_called = name in self._called or name == self._counted_elsewhere
-        return is_called or selection.names(record) or (selection.is_open and not self._was_paused)
+    def _close_innermost(self) -> _Open:
+        opened = self._thread.open.pop()
+        if opened.brought_mode:
+            take_off(self._mode)
+        self._dispatcher.nesting.leave_module(opened.record)
+        return opened

@@ -11,14 +11,13 @@ import msgspec
 from torchparity.comparing.judging.deviation import deviation, is_apart, is_argument, is_cancelled
 from torchparity.comparing.measuring.metrics import ABSENT
 from torchparity.comparing.msprobe.columns import Mode
-from torchparity.comparing.msprobe.verdicts import RECOMPUTED
 from torchparity.comparing.pairing.rows import Row
+from torchparity.naming import OPTIMIZER, RECOMPUTE_MARK, family_of, is_module_name
 from torchparity.records import TensorLeaf
 
 Kind = Literal["operator", "argument", "weights", "data", "unpaired", "gap"]
 _NONE_ALONE: Mapping[str, str] = {}
 _NO_PARENTS: Mapping[str, str | None] = {}
-_OPTIMIZER = "optimizer"
 
 
 class Divergence(msgspec.Struct, frozen=True):
@@ -61,7 +60,7 @@ def find_divergence(
     for group in _in_order(rows):
         record = group[0].record
         if not any(row.is_matched for row in group):
-            unpaired = unpaired or (None if record.endswith(RECOMPUTED) else record)
+            unpaired = unpaired or (None if record.endswith(RECOMPUTE_MARK) else record)
             continue
         inputs = [row for row in group if row.is_input]
         received = [
@@ -75,10 +74,10 @@ def find_divergence(
             if kind != "weights" and alone is not None:
                 kind = "unpaired"
             return _divergence(kind, found, group, mode, rows, alone)
-        if record.startswith("Module.") and group[0].direction == "backward":
-            flowing_in.setdefault(record.rpartition(".backward.")[0], []).extend(inputs)
-        sources = inputs or flowing_in.get(record.partition(".parameters_grad")[0], [])
-        made = _wrong_outputs(group, sources, mode, parents.get(record) == _OPTIMIZER, excused)
+        if is_module_name(record) and group[0].direction == "backward":
+            flowing_in.setdefault(family_of(record), []).extend(inputs)
+        sources = inputs or flowing_in.get(family_of(record), [])
+        made = _wrong_outputs(group, sources, mode, parents.get(record) == OPTIMIZER, excused)
         if made:
             arguments = [row for row in inputs if is_argument(row) and is_apart(row, mode)]
             found = max(arguments or made, key=lambda row: deviation(row, mode) or 0)
@@ -134,7 +133,7 @@ def _kind_of_input(row: Row, made_before: set[object]) -> Kind:
         return "weights"
     if not isinstance(leaf, TensorLeaf) or not leaf.requires_grad:
         return "data"
-    if row.record.startswith("Module.") and made_before:
+    if is_module_name(row.record) and made_before:
         return "gap"  # its weights are its parameters; what else needs a gradient was computed
     return "weights"
 

@@ -9,6 +9,7 @@ from torchparity.comparing.judging.deviation import deviation
 from torchparity.comparing.judging.divergence import Divergence
 from torchparity.comparing.msprobe.columns import Mode
 from torchparity.comparing.pairing.rows import Row
+from torchparity.naming import OPTIMIZER
 from torchparity.text import counted, one_line
 
 _SUSPECT = {"real": "No", "statistics": "Warning", "md5": "Different"}
@@ -32,7 +33,6 @@ _BY_KIND = {
     "unpaired": "Only one of the runs makes the call before it: check whether both are of one model.",
 }
 _SMALL = "The difference is small enough for every row to meet the accuracy requirements, and more than rounding."
-_OPTIMIZER = "optimizer"
 _WORST = 5
 _WORST_ROWS = " The rows that are furthest apart:"
 _INCOMPARABLE = "No row could be compared: check that both runs are of one model and kept the same kind of data."
@@ -69,11 +69,11 @@ def headline(found: Divergence, parent: str | None, frame: str | None, mode: Mod
         shown = "and so its output differs" if found.is_shown else "which shows in later records alone"
         return f"First difference: {found.record}{place}: {called}, {shown}{line}."
     since = "already"
-    if is_later and (found.kind == "weights" or parent == _OPTIMIZER):
+    if is_later and (found.kind == "weights" or parent == OPTIMIZER):
         since = "although the step before agrees, which an optimizer can make of rounding"
     words = {
         "weights": f"the weights differ {since}",
-        "data": f"{'its state differs' if parent == _OPTIMIZER else 'the data differ'} {since}",
+        "data": f"{'its state differs' if parent == OPTIMIZER else 'the data differ'} {since}",
         "unpaired": f"its input differs after {found.unpaired}, which only one run has",
         "gap": "its input differs although all recorded before it agrees, so something between is not recorded",
     }

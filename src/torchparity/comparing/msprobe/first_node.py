@@ -13,6 +13,7 @@ from torchparity.comparing.pairing.rows import Row, Side
 from torchparity.comparing.part import PartComparison
 from torchparity.comparing.runs import Comparison
 from torchparity.errors import RunWriteError
+from torchparity.naming import RECOMPUTE_MARK
 
 _VALUES = ("max", "min", "mean", "l2norm")
 
@@ -58,9 +59,10 @@ def _first_node(part: PartComparison) -> dict[str, Any] | None:
     found = part.divergence
     if found is None:
         return None
-    names = list(dict.fromkeys(row.record for row in part.rows))
-    order = names.index(found.record)
-    before = sum(name.startswith("Distributed.") and name.endswith(".forward") for name in names[:order])
+    directions = {row.record: row.direction for row in part.rows}
+    order = list(directions).index(found.record)
+    names = [name for name, direction in list(directions.items())[:order] if direction == "forward"]
+    before = sum(name.startswith("Distributed.") and not name.endswith(RECOMPUTE_MARK) for name in names)
     rows = [row for row in part.rows if row.record == found.record]
     return _node(part, found.record, rows, order, before)
 

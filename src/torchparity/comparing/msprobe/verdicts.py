@@ -14,13 +14,13 @@ from torchparity.comparing.measuring.metrics import (
     is_number,
 )
 from torchparity.comparing.pairing.rows import Row, Side
+from torchparity.naming import RECOMPUTE_MARK
 from torchparity.records import TensorLeaf
 
 _COSINE, _LOW_COSINE = 0.99, 0.9
 _SMALL_ERROR, _LARGE_ERROR = 0.001, 1.0
 _RELATIVE_OF_ONE = 0.01  # of a tensor with one element, which has no cosine
 _WARNING = 0.5
-RECOMPUTED = "#recompute"  # what was done again for activation checkpointing has no partner in a run without it
 
 
 def accuracy(row: Row) -> str:
@@ -74,7 +74,7 @@ def differs(row: Row) -> bool:
     if row.verdict in ("No", "Unmatched", "Warning", "Different") or row.is_lost:
         return True
     side = row.candidate or row.baseline
-    return not row.is_matched and side is not None and side.is_tensor and not row.record.endswith(RECOMPUTED)
+    return not row.is_matched and side is not None and side.is_tensor and not row.record.endswith(RECOMPUTE_MARK)
 
 
 def _requires_grad(side: Side | None) -> bool | None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from torchparity.comparing.pairing.rows import Row, Side
 from torchparity.errors import ConfigError, nearest
+from torchparity.naming import family_of, is_module_name
 from torchparity.records import Record
-
-_DIRECTION = re.compile(r"\.(?:forward|backward|parameters_grad)(?:\.\d+)?(?:#.*)?$")
 
 
 def read_mapping(path: Path) -> dict[str, str]:
@@ -85,7 +83,7 @@ def renamed_modules(
 
 def renamed(name: str, back: Mapping[str, str]) -> str:
     """Return the candidate's name for a module record of the baseline."""
-    if not name.startswith("Module."):
+    if not is_module_name(name):
         return name
     for baseline, candidate in sorted(back.items(), key=lambda pair: -len(pair[0])):
         if baseline in name:
@@ -94,7 +92,7 @@ def renamed(name: str, back: Mapping[str, str]) -> str:
 
 
 def _refuse_unknown_modules(wanted: Iterable[str], records: Iterable[str], side: str) -> None:
-    known = {_DIRECTION.sub("", name.removeprefix("Module.")) for name in records if name.startswith("Module.")}
+    modules = {family_of(name).removeprefix("Module.") for name in records if is_module_name(name)}
     for name in wanted:
-        if not any(name in module for module in known):
-            raise ConfigError(f"the mapping names {name!r}, which no module of the {side} has.{nearest(name, known)}")
+        if not any(name in module for module in modules):
+            raise ConfigError(f"the mapping names {name!r}, which no module of the {side} has.{nearest(name, modules)}")

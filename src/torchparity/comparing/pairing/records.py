@@ -13,14 +13,13 @@ from typing import Literal
 
 import msgspec
 
-from torchparity.naming import canonical_operator
+from torchparity.naming import backward_of, canonical_operator, family_of, forward_of, is_module_name, without_call
 from torchparity.records import Record, TensorLeaf
 from torchparity.storage import RunPart
 
 How = Literal["name", "realigned", "renamed", "fuzzy", "mapped", "unmatched"]
 Alignment = Literal["name", "order", "fuzzy"]
 _LONGEST = 20_000  # records between two anchors that are aligned exactly; what is longer is aligned by name
-_NUMBER = re.compile(r"\.\d+(?=\.(?:forward|backward)$)|(?<=\.forward)\.\d+|(?<=\.backward)\.\d+")
 _FRAME = re.compile(r"File .+?, line \d+, in (?P<function>[^,\n]+)")
 
 
@@ -85,16 +84,12 @@ def align(
     return pairs + [RecordPair(None, record, "unmatched") for name, record in baseline.items() if name not in taken]
 
 
-def without_number(name: str) -> str:
-    return _NUMBER.sub("", name)
-
-
 def _how(name: str, partner: str, by: Alignment) -> How:
     if name == partner:
         return "name"
     if by == "fuzzy":
         return "fuzzy"
-    return "realigned" if without_number(name) == without_number(partner) else "renamed"
+    return "realigned" if without_call(name) == without_call(partner) else "renamed"
 
 
 def _fuzzy(candidate: Mapping[str, Record], baseline: Mapping[str, Record], parents: Parents) -> dict[str, str]:
@@ -127,9 +122,9 @@ def _newest_fits(entries: Sequence[tuple[str, object]], others: Sequence[tuple[s
 
 
 def _form(name: str, record: Record, parents: Mapping[str, str | None]) -> object:
-    if name.startswith("Module."):
+    if is_module_name(name):
         return name, _shapes(record)
-    return without_number(name), without_number(parents.get(name) or ""), _shapes(record)
+    return without_call(name), without_call(parents.get(name) or ""), _shapes(record)
 
 
 def _shapes(record: Record) -> tuple[tuple[int, ...], ...]:
@@ -155,32 +150,35 @@ def _has_moved(
     name: str, candidate: Mapping[str, Record], baseline: Mapping[str, Record], partners: Mapping[str, str]
 ) -> bool:
     """Tell whether a backward's forward call belongs to another call than the one of the same name."""
-    if name.startswith("Module."):
+    if is_module_name(name):
         return False
-    forward = name.replace(".backward", ".forward")
+    forward = forward_of(name)
     return forward != name and forward in candidate and forward in baseline and partners.get(forward) != forward
 
 
 def _gradients(
     partners: Mapping[str, str], candidate: Mapping[str, Record], baseline: Mapping[str, Record]
 ) -> dict[str, str]:
-    found = {}
-    for name, partner in partners.items():
-        mine, other = name.replace(".forward", ".backward"), partner.replace(".forward", ".backward")
-        if mine != name and mine in candidate and other in baseline:
-            found[mine] = other
-    return found
+    """Return the backward records of the calls that have partners, each with that of its partner."""
+    gradients = {}
+    for name, record in candidate.items():
+        if record.direction != "backward" or (partner := partners.get(forward_of(name))) is None:
+            continue
+        mark = "".join(name.partition("#")[1:])
+        if (other := backward_of(partner) + mark) in baseline:
+            gradients[name] = other
+    return gradients
 
 
 def _is_call(record: Record) -> bool:
     """Tell whether a record is a forward call of an API; recomputed ones are no part of the order."""
-    return record.direction == "forward" and not record.name.startswith("Module.") and not record.is_recompute
+    return record.direction == "forward" and not is_module_name(record.name) and not record.is_recompute
 
 
 def _look(record: Record, parent: str | None) -> tuple[str, str, tuple[tuple[int, ...], ...]]:
-    operator = canonical_operator(without_number(record.name).removesuffix(".forward"))
+    operator = canonical_operator(family_of(record.name))
     operator = operator.partition(".")[2] or operator  # Tensor.add and Torch.add are one operator
-    return operator, without_number(parent or ""), _shapes(record)
+    return operator, without_call(parent or ""), _shapes(record)
 
 
 def _matching(left: Sequence[object], right: Sequence[object]) -> Iterator[tuple[int, int]]:

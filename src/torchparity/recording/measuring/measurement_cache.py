@@ -91,8 +91,28 @@ class MeasurementCache:
         self._repeated: list[tuple[Measurement, Measurement, int]] = []  # expanded tensors, each element once
         self._waiting: list[torch.Tensor] = []
         self._is_plain = not kept.values and not kept.xor
+        from torchparity.recording.measuring.tensor_lists import ListCache
 
-    def observe(self, tensor: torch.Tensor, *, keep: bool = True) -> ObservedTensor:
+        self._lists = ListCache(self)
+
+    def observe(self, tensor: torch.Tensor, *, remember: bool = True, keep_values: bool = False) -> ObservedTensor:
+        observed = self._observe(tensor, keep=remember)
+        if keep_values and observed.measurement is not None and observed.measurement.values is None:
+            observed.measurement.values = self.copy(inner(tensor))
+        return observed
+
+    def observe_all(
+        self, tensors: Sequence[torch.Tensor], *, remember: bool = True, keep_values: bool = False
+    ) -> list[ObservedTensor]:
+        if remember and not keep_values and len(tensors) >= 8 and set(map(type, tensors)) <= PLAIN:
+            seen = self._lists.observe(tensors)
+            if seen is not None:
+                return list(seen.tensors)
+        if keep_values:
+            return [self.observe(tensor, remember=remember, keep_values=True) for tensor in tensors]
+        return [self._observe(tensor, keep=remember) for tensor in tensors]
+
+    def _observe(self, tensor: torch.Tensor, *, keep: bool = True) -> ObservedTensor:
         """Return what is known of a tensor, adding it to what waits if need be; without `keep` it is not remembered."""
         if type(tensor) not in PLAIN:
             tensor = getattr(tensor, "_local_tensor", tensor)  # a sharded tensor: what this rank has of it
@@ -205,6 +225,7 @@ class MeasurementCache:
         """Forget the step's tensors; return what waits for the devices and fills in every measurement."""
         with self.lock:
             self.flush()
+            self._lists.forget()
             portable, self._portable_open = self._portable_open, []
             expanded, self._repeated = self._repeated, []
             self._seen.clear()
@@ -250,7 +271,7 @@ class MeasurementCache:
         form = "jagged" if tensor.layout is torch.jagged else "nested"
         if has_holes(tensor):
             return ObservedTensor(tensor.dtype, (int(tensor.size(0)),), tensor.requires_grad, None, form)
-        seen = self.observe(inner(tensor), keep=keep)
+        seen = self._observe(inner(tensor), keep=keep)
         return ObservedTensor(seen.dtype, seen.shape, tensor.requires_grad, seen.measurement, form)
 
     def _unversioned(self, tensor: torch.Tensor) -> ObservedTensor:

@@ -95,7 +95,7 @@ class ListCache:
             new = None
             if numbers.keys().isdisjoint(look.storages):  # what was seen before is not measured twice
                 new = self._all_new(tensors, look, versions, memories)
-            seen = ObservedList(new or list(map(self._measurements.observe, tensors)))
+            seen = ObservedList(new or list(map(self._measurements._observe, tensors)))
         if len({entry.arena for entry in seen.tensors}) == 1 and seen.tensors[0].arena is not None:
             self._known[look] = _Known(seen, {(versions, tuple(map(numbers.get, look.storages))): seen})
         return seen

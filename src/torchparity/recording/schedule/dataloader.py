@@ -9,30 +9,29 @@ from typing import Any
 
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
+from torchparity.calls import Patches
 
-class LoaderWatcher:
+
+class LoaderInterceptor:
     """Wraps the iterators of every DataLoader while attached; fetching a batch is not part of a step."""
 
     def __init__(self, *, begin_batch: Callable[[], None], end_batch: Callable[[], None]) -> None:
         self._begin_batch, self._end_batch = begin_batch, end_batch
         self._has_batch = False
-        self._original: Callable[[Any], Any] | None = None
+        self._patches = Patches()
         self._process = os.getpid()
 
     def attach(self) -> None:
-        if self._original is None:
-            self._original = _BaseDataLoaderIter.__next__
-            _BaseDataLoaderIter.__next__ = self._watched(self._original)  # type: ignore[assignment, method-assign]
+        if not self._patches:
+            self._patches.put(_BaseDataLoaderIter, "__next__", self._intercepted)
 
     def detach(self) -> None:
-        if self._original is not None:
-            _BaseDataLoaderIter.__next__ = self._original  # type: ignore[assignment, method-assign]
-            self._original = None
+        self._patches.end()
 
-    def _watched(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def _intercepted(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
         @functools.wraps(original)
         def next_batch(loader: Any) -> Any:
-            if os.getpid() != self._process:
+            if not self._patches or os.getpid() != self._process:  # another recording may have wrapped us
                 return original(loader)
             if self._has_batch:
                 self._has_batch = False

@@ -8,9 +8,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from torchparity.calls.guard.inert_hooks import Hook
+from torchparity.calls import Hook
 from torchparity.errors import ConfigError
-from torchparity.recording.step.recorder import in_graph_task
 from torchparity.text import counted
 
 
@@ -65,7 +64,7 @@ class TokenCounter:
         ]
 
     def _called(self, *_: Any) -> None:
-        if in_graph_task():
+        if torch._C._current_graph_task_id() != -1:
             return
         token, self._next = self._next, self._next + 1
         if token == self._first:

@@ -5,25 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
-from operator import attrgetter
-from typing import Any
-
-import torch
-from torch.nn import functional
 
 from torchparity.errors import ConfigError, RecordNameError, nearest
-from torchparity.naming import parse_record
-from torchparity.recording.selection.selection import is_full
+from torchparity.naming import forward_of, is_call_name, is_module_name, parse_record
+from torchparity.ops import function_called, is_torch_family, names_of_family
 
-_API = re.compile(r"(?P<family>\w+)\.(?P<api>.+)\.(?P<rest>\d+\.(?:forward|backward))")
-_CALL = re.compile(r"\.(forward|backward)\.\d+$")
 _DIRECTIONS = ("forward", "backward", "parameters_grad")
-_HOMES: dict[str, Any] = {
-    "Functional": functional,
-    "Tensor": torch.Tensor,
-    "Torch": torch,
-    "Distributed": torch.distributed,
-}
 
 
 def check_names(
@@ -41,15 +28,16 @@ def check_names(
     `stand_for_inside`, for the APIs within it, it may be named at L1 too.
     """
     for name in asked:
-        is_inside = stand_for_inside and modules is not None and is_full(name) and ".forward." in name
-        if level == "L1" and name.startswith("Module.") and not is_inside:
+        is_module = is_module_name(name)
+        is_inside = stand_for_inside and modules is not None and is_call_name(name) and forward_of(name) == name
+        if level == "L1" and is_module and not is_inside:
             raise ConfigError(
                 f"{name!r} is the name of a module, and level 'L1' records APIs only; use level 'L0' or 'mix', "
                 "for which start() needs the model: start(model=...)."
             )
-        if name.startswith("Module.") and is_full(name):
+        if is_module and is_call_name(name):
             _check_module(name, modules)
-        elif is_full(name):
+        elif is_call_name(name):
             if level == "L0":
                 raise ConfigError(f"{name!r} is the name of an API, and level 'L0' records modules only; use 'mix'.")
             _check_api(name, custom)
@@ -59,15 +47,15 @@ def check_names(
 
 def check_scope(scope: Sequence[str]) -> None:
     """Raise `ConfigError` for a range that certainly ends before it begins, or begins where no range can."""
-    if not scope or not all(map(is_full, scope)):
+    if not scope or not all(map(is_call_name, scope)):
         return
     try:
         first, last = parse_record(scope[0]), parse_record(scope[-1])
     except RecordNameError:
         return  # a user's own prefix may be anything
-    for name, known, does in ((scope[0], first, "begins"), (scope[-1], last, "ends")):
-        if known.direction == "backward":
-            forward = str(replace(known, direction="forward"))
+    for name, parts, does in ((scope[0], first, "begins"), (scope[-1], last, "ends")):
+        if parts.direction == "backward":
+            forward = str(parts.forward)
             raise ConfigError(f"scope {does} with {name!r}, but is a range of forward calls; use {forward!r}.")
     if replace(first, call=last.call) == last and (first.call or 0) > (last.call or 0):
         raise ConfigError(f"scope begins with {scope[0]!r}, which comes after its end {scope[-1]!r}; swap them.")
@@ -76,10 +64,10 @@ def check_scope(scope: Sequence[str]) -> None:
 def _check_module(name: str, modules: Collection[str] | None) -> None:
     if modules is None:
         raise ConfigError(f"{name!r} is the name of a module; start() needs the model to find it: start(model=...).")
-    call = _CALL.search(name)
-    known = {f"{module}{call[0] if call else ''}" for module in modules}
-    if name not in known:
-        raise ConfigError(f"the model has no module for {name!r}.{nearest(name, known)}")
+    ending = name.removeprefix(parse_record(name).family)
+    possible = {f"{module}{ending}" for module in modules}
+    if name not in possible:
+        raise ConfigError(f"the model has no module for {name!r}.{nearest(name, possible)}")
 
 
 def _check_part(part: str, modules: Collection[str]) -> None:
@@ -90,12 +78,12 @@ def _check_part(part: str, modules: Collection[str]) -> None:
 
 
 def _check_api(name: str, custom: Collection[str]) -> None:
-    found = _API.fullmatch(name)
-    if found is None or found["family"] not in _HOMES or f"{found['family']}.{found['api']}" in custom:
-        return  # of vendors' and users' own functions there is no list
-    home = _HOMES[found["family"]]
     try:
-        attrgetter(found["api"])(home)
-    except AttributeError:
-        known = [f"{found['family']}.{api}.{found['rest']}" for api in dir(home) if callable(getattr(home, api, None))]
-        raise ConfigError(f"torch has no API for {name!r}.{nearest(name, known)}") from None
+        parts = parse_record(name)
+    except RecordNameError:
+        return  # a user's own prefix may be anything
+    if not is_torch_family(parts.api_type) or parts.family in custom or function_called(parts.family) is not None:
+        return  # of vendors' and users' own functions there is no list
+    ending = name.removeprefix(parts.family)
+    possible = [f"{family}{ending}" for family in names_of_family(parts.api_type)]
+    raise ConfigError(f"torch has no API for {name!r}.{nearest(name, possible)}")

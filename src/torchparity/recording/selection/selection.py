@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import product
-from typing import Literal
 
 from torchparity.errors import nearest
+from torchparity.naming import backward_of, forward_of, is_call_name
 
-Role = Literal["input", "output"]
-_FULL = re.compile(r".+\.\d+\.(forward|backward)|Module\..+\.(forward|backward)\.\d+")
+
+@dataclass(frozen=True)
+class Plan:
+    """What is recorded of one call."""
+
+    keeps_forward: bool
+    observes_inputs: bool
+    observes_outputs: bool
+    keeps_values: bool  # besides their statistics
+    wants_gradients: bool
+    observes_received: bool  # gradients that flow in at the outputs
+    observes_returned: bool  # and out at the inputs
 
 
 class Selection:
-    """Answers for one recording; a scope is a state that `takes_call` advances in execution order."""
+    """Answers for one recording; a scope is a state that `plan` advances in execution order."""
 
     def __init__(
         self,
@@ -38,14 +48,38 @@ class Selection:
         self._matched: set[str] = set()
         self._taken: set[str] = set()
         self._seen: dict[str, None] = {}
+        self._plans = {
+            (keeps_values, wants_gradients): self._make_plan(keeps_values, wants_gradients)
+            for keeps_values, wants_gradients in product((False, True), (False, True))
+        }
+        # The same for all calls, where nothing is left out.
+        self.plan_of_all = self._plans[False, self.takes_backwards] if self.is_open and not self.stored else None
 
     @property
     def asked(self) -> tuple[str, ...]:
         """Every name that was asked for."""
         return (*self.scope, *self.listed, *self.stored)
 
-    def takes_call(self, name: str, parents: Sequence[str]) -> bool:
-        """Decide about a forward call and the backward that belongs to it."""
+    def plan(self, name: str, parents: Sequence[str]) -> Plan | None:
+        """Decide about a forward call and the backward that belongs to it; None where it is left out."""
+        if self.plan_of_all is not None:
+            return self.plan_of_all
+        if not self._takes_call(name, parents):
+            return None
+        return self._plans[self.stores(name), self.takes_backwards and self._takes_backward(name)]
+
+    def _make_plan(self, keeps_values: bool, wants_gradients: bool) -> Plan:
+        return Plan(
+            keeps_forward=self.takes_forwards,
+            observes_inputs=("forward", "input") in self._sides,
+            observes_outputs=("forward", "output") in self._sides,
+            keeps_values=keeps_values,
+            wants_gradients=wants_gradients,
+            observes_received=("backward", "input") in self._sides,
+            observes_returned=("backward", "output") in self._sides,
+        )
+
+    def _takes_call(self, name: str, parents: Sequence[str]) -> bool:
         if self.is_open:
             return True
         self._seen[name] = None
@@ -54,11 +88,11 @@ class Selection:
             self._taken.add(name)
         return taken
 
-    def takes_backward(self, backward: str, forward: str) -> bool:
+    def _takes_backward(self, forward: str) -> bool:
         return (
             not self.listed
-            or backward in self.listed
-            or not any(is_full(name) for name in self.listed)
+            or backward_of(forward) in self.listed
+            or not any(is_call_name(name) for name in self.listed)
             or (forward in self._taken and not any(name == forward for name in self.listed))
         )
 
@@ -66,16 +100,15 @@ class Selection:
         """Tell whether the list asks for a record that is no call, wherever it comes up."""
         return not self.scope and bool(self.listed) and self._in_list(record, ())
 
-    def takes(self, direction: str, role: Role) -> bool:
-        return (direction, role) in self._sides
-
     def stores(self, name: str) -> bool:
         """Decide whether a record's values are kept besides their statistics."""
         if not self.stored:
             return False
         self._seen[name] = None
         plain = name.partition("#")[0]  # the second backward through a call is kept with the first
-        found = [wanted for wanted in self.stored if plain == wanted or (not is_full(wanted) and _is_in(wanted, name))]
+        found = [
+            wanted for wanted in self.stored if plain == wanted or (not is_call_name(wanted) and _is_in(wanted, name))
+        ]
         self._matched.update(found)
         return bool(found)
 
@@ -88,7 +121,7 @@ class Selection:
         """Return the names that were asked for and never came up, each with the nearest that did."""
         missing = dict.fromkeys(name for name in self.asked if name not in self._matched)
         parts = {part for name in self._seen for part in name.split(".")}
-        hints = {name: nearest(name, self._seen if is_full(name) else parts).strip() for name in missing}
+        hints = {name: nearest(name, self._seen if is_call_name(name) else parts).strip() for name in missing}
         return [f"{name} ({hint})" if hint else name for name, hint in hints.items()]
 
     def remarks(self) -> list[str]:
@@ -121,14 +154,9 @@ class Selection:
         return bool(found)
 
 
-def is_full(name: str) -> bool:
-    """Tell a record's whole name from a part of one."""
-    return _FULL.fullmatch(name) is not None
-
-
 def _matches(wanted: str, name: str) -> bool:
-    if is_full(wanted):
-        return name == wanted or name == ".forward".join(wanted.rsplit(".backward", 1))
+    if is_call_name(wanted):
+        return name == wanted or name == forward_of(wanted)
     return _is_in(wanted, name)
 
 

@@ -1,33 +1,26 @@
-"""One step in the making: numbers calls, keeps what they saw, and hands the records on when the step ends."""
+"""The listener that records: a draft for each call and each backward pass, handed on when the step ends."""
 
 from __future__ import annotations
 
 import itertools
-import sys
 import threading
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from types import CodeType, FrameType
 from typing import Any
 
-import msgspec
 import torch
-import torch.utils.checkpoint
+from torch.nn.parameter import is_lazy
 
-from torchparity.calls.gradients import edges
-from torchparity.calls.guard.boundary import Boundary
-from torchparity.calls.guard.frames import Stack, has_caller
-from torchparity.ops.catalog import Api
+from torchparity.calls import Call, Flat, Gradients, Interest, Listener, tensors_in
+from torchparity.naming import backward_of
+from torchparity.ops import Kind, Op
 from torchparity.recording.measuring.measurement_cache import MeasurementCache
-from torchparity.recording.measuring.storing import StoringCache
-from torchparity.recording.selection.selection import Role, Selection
+from torchparity.recording.measuring.observed import ObservedTensor
+from torchparity.recording.selection.selection import Plan, Selection
 from torchparity.recording.step.call_stacks import StackBook
-from torchparity.recording.step.drafts import BackwardDraft, Draft, Observer, slots_of
+from torchparity.recording.step.drafts import Draft
 from torchparity.recording.step.finished_step import FinishedStep
-
-_OPTIMIZER = "optimizer"
 
 
 class OutlivedError(Exception):
@@ -44,304 +37,256 @@ class NameTakenError(Exception):
         super().__init__(f"the step has a record {name[:200]} already; the second is left out")
 
 
-class Call(msgspec.Struct):
-    """A call under way: its draft, and the inputs whose gradients will arrive."""
+@dataclass(frozen=True)
+class Coverage:
+    """Which kinds of calls are recorded."""
 
-    draft: Draft
-    generation: int
-    inputs: list[torch.Tensor] | None = None  # None where gradients are not watched
-    sequence: int = 0
-    edges: edges.InputEdges | None = None  # of a call that may change its inputs
-    slots: Any = None
-    kwarg_slots: Any = None
-    began: float = 0.0
-    spent_before: float = 0.0
-    parent: str | None = None
-    mutated: torch.Tensor | None = None
-    version: int = 0  # of what it may change
-    frame: Any = None  # where the call is; still running when the call ends
+    apis: bool = True
+    modules: bool = False
+    views: bool = False
+    core_only: bool = False
 
-    def start_clock(self, boundary: Boundary) -> None:
-        """Begin to measure what the call takes; outside of the boundary, whose own time is left out."""
-        self.spent_before = boundary.spent
-        self.began = time.perf_counter()
+    def includes(self, op: Op) -> bool:
+        if op.kind is Kind.MODULE:
+            return self.modules
+        if op.kind is Kind.COMPUTES or op.kind is Kind.VIEWS:
+            return self.apis and (op.is_core or not self.core_only) and (self.views or op.kind is Kind.COMPUTES)
+        return self.apis and op.kind in (Kind.COLLECTIVE, Kind.CUSTOM)
 
 
-@dataclass
-class Recorder:
+class _OpenRecord:
+    """What the recorder keeps of a call: its draft until it returns, then its backward passes."""
+
+    __slots__ = ("draft", "passes", "plan", "step")
+
+    def __init__(self, draft: Draft, plan: Plan, step: int) -> None:
+        self.draft: Draft | None = draft
+        self.plan, self.step = plan, step
+        self.passes: dict[int, Draft] = {}  # by autograd's number of the pass
+
+    def take_draft(self) -> Draft:
+        """Return the draft and let go of it: hooks on the graph keep this object, which must stay small."""
+        draft, self.draft = self.draft, None
+        if draft is None:
+            raise OutlivedError
+        return draft
+
+
+class Recorder(Listener):
     """Collects drafts between two ends of a step; used from the training thread and from autograd's."""
 
-    measurements: MeasurementCache
-    selection: Selection
-    boundary: Boundary
-    stacks: StackBook | None
-    is_recording: bool = False
-    is_waiting: bool = False  # for some call, or has had it: others are counted and no more
-    late: int = 0  # gradients that came after the step of their call
-    graphs_made: int = 0  # by how many backward passes that are under way, with `create_graph`
-
-    def __post_init__(self) -> None:
-        self.observer = Observer(self.measurements)
-        self._storing = Observer(StoringCache(self.measurements))
-        self._local = threading.local()
-        self._leaf_hooks: list[Any] = []
-        self._numbers: dict[str, int] = {}
+    def __init__(
+        self, measurements: MeasurementCache, selection: Selection, stacks: StackBook | None, coverage: Coverage
+    ) -> None:
+        super().__init__()
+        self.measurements, self.selection = measurements, selection
+        self._stacks, self._coverage = stacks, coverage
+        self._lock = threading.RLock()
+        self._step = 0  # what a graph of an earlier step still says comes too late
         self._drafts: list[Draft] = []
-        self._construct: dict[str, str | None] = {}
+        self._construct: dict[str, str | None] = {}  # the parent of each record
+        self._parameter_drafts: dict[str, Draft] = {}
+        self._called_modules: set[str] = set()
         self._moments = itertools.count()
-        self.module_code: CodeType | None = None  # what calls the hooks of modules
-        self.lock = threading.RLock()
-        self.generation = 0  # counts steps: what a graph of an earlier step still says comes too late
 
-    @property
-    def parents(self) -> list[str]:
-        """The modules this thread is inside of, outermost first."""
-        local = self._local
-        if getattr(local, "generation", -1) != self.generation:  # a thread may be inside one when a step ends
-            local.generation, local.parents, local.optimizers = self.generation, [], []
-        found: list[str] = local.parents
-        return found
+    def interest(self, op: Op) -> Interest:
+        if self._coverage.includes(op):
+            return Interest.CALLS
+        if op.kind is Kind.MODULE or (op.kind is Kind.VIEWS and not self._coverage.views and not op.exposes):
+            return Interest.NOTHING
+        if op.exposes or op.writes_unversioned:
+            return Interest.EFFECTS
+        if op.writes:  # whoever records no APIs looks at everything again when an optimizer ends
+            return Interest.EFFECTS if self._coverage.apis else Interest.WRITES
+        return Interest.NOTHING
 
-    @property
-    def is_in_optimizer(self) -> bool:
-        """Whether an optimizer is under way in this thread, and no module inside of it."""
-        parents = self.parents
-        return bool(parents) and parents[-1] == _OPTIMIZER
-
-    def enter_optimizer(self, frame: FrameType) -> None:
-        """Note that what is called from here on is called by an optimizer."""
-        self.parents.append(_OPTIMIZER)
-        self._local.optimizers.append(Stack(frame).innermost())
-
-    def leave_optimizer(self) -> None:
-        """Leave the innermost: one may be inside of another."""
-        parents = self.parents
-        if self._local.optimizers:
-            self._local.optimizers.pop()
-            while parents and parents.pop() != _OPTIMIZER:
-                pass
-
-    def drop_ended_optimizers(self, stack: Stack) -> None:
-        """Leave those that raised: torch calls no hook then."""
-        while _OPTIMIZER in self.parents and not stack.is_inside(self._local.optimizers[-1]):
-            self.leave_optimizer()
-            self.measurements.invalidate_all()
-
-    def _parents_at(self, frame: FrameType) -> list[str]:
-        """Return what a call is inside of: torch tells no one that a module or an optimizer was interrupted."""
-        parents = self.parents
-        if self.is_in_optimizer:
-            if not has_caller(frame, self._local.optimizers[-1].code):
-                self.drop_ended_optimizers(Stack(frame))
-        elif parents and self.module_code is not None and not has_caller(frame, self.module_code):
-            parents.clear()
-        return parents
-
-    def number(self, counted: str) -> int:
-        """Return how often something was called before in this step."""
-        with self.lock:
-            number = self._numbers.get(counted, 0)
-            self._numbers[counted] = number + 1
-            return number
-
-    def count(self, counted: str) -> tuple[int, str]:
-        """Count a call; return its number and what marks it.
-
-        A recomputed forward runs inside backward with gradients on; it has numbers of its own, so that
-        the other calls keep theirs whether or not activations are recomputed.
-        """
-        mark = "#recompute" if in_graph_task() and torch.is_grad_enabled() and self._is_recomputing() else ""
-        return self.number(counted + mark), mark
-
-    def _is_recomputing(self) -> bool:
-        """Tell it from a backward that makes a graph of its own, in which gradients are on too."""
-        return not self.graphs_made or Stack(sys._getframe()).runs_code_of(torch.utils.checkpoint.__file__)
-
-    def observer_of(self, record: str) -> Observer:
-        """Return who looks at a record's tensors: of some the values are kept too."""
-        return self._storing if self.selection.stores(record) else self.observer
-
-    def remove_at_step(self, handle: Any) -> None:
-        """Remove a hook on a tensor of the user's when the step ends."""
-        self._leaf_hooks.append(handle)
-
-    def begin(self, api: Api, args: Sequence[Any], kwargs: dict[str, Any], frame: FrameType) -> Call | None:
-        """Number an API call and look at its inputs, which it may overwrite."""
-        in_backward = in_graph_task()
-        if in_backward and edges.in_compiled_backward():
+    def before(self, call: Call) -> _OpenRecord | None:
+        """Begin a record: observe the inputs, which the call may overwrite."""
+        plan = self.selection.plan_of_all or self.selection.plan(call.name, call.parents)
+        if plan is None:
             return None
-        number, mark = self.count(api.name)
-        name, recomputed = f"{api.name}.{number}.forward{mark}", bool(mark)
-        parents = self._parents_at(frame)
-        if not self.selection.takes_call(name, parents):
-            return None
-        draft = Draft(name, "forward", is_recompute=recomputed, in_backward=in_backward and not recomputed)
-        writes = api.writes or "out" in kwargs
-        call = self.open(draft, args, kwargs, parents[-1] if parents else None, writes=writes)
-        if writes:
+        draft = Draft(call.name, "forward", is_recompute=call.is_recompute, in_backward=call.in_backward)
+        inputs = call.inputs()
+        if call.op.exposes:
+            self.measurements.never_cache(*inputs.tensors)
+        if plan.observes_inputs:
+            draft.input_args, draft.input_kwargs = call.args_form, call.kwargs_form
+            draft.inputs = self._observe(inputs, plan)
+        if call.module is not None:
+            self._called_modules.add(call.module_name)
+            draft.parameters = self._observe_parameters(call.module, plan)
+        if plan.wants_gradients and call.op.has_gradient and torch.is_grad_enabled():
+            call.wants_gradients = True
+        if call.writes:
             self.measurements.flush()  # else its inputs are the same after it, and measured together with its outputs
-            self._expect_mutated(call, args)
-        call.frame = frame
-        return call
+        return _OpenRecord(draft, plan, self._step)
 
-    def open(
-        self, draft: Draft, args: Sequence[Any], kwargs: dict[str, Any], parent: str | None, *, writes: bool = True
-    ) -> Call:
-        """Look at the inputs of a call of an API or a module."""
-        call = Call(draft, self.generation, parent=parent)
-        found: list[torch.Tensor] | None = [] if torch.is_grad_enabled() and self.selection.takes_backwards else None
-        if self.selection.takes("forward", "input"):
-            observer = self.observer_of(draft.name)
-            draft.input_args, call.slots = observer.look(args, found)
-            if kwargs:
-                draft.input_kwargs = observer.nest(kwargs)
-        elif found is not None:
-            call.slots = slots_of(list(args), found)
-        if found is not None:
-            if kwargs:
-                call.kwarg_slots = slots_of(kwargs, found)
-            # Without an input that requires a gradient too: a module's parameters may give its output one.
-            call.inputs, call.sequence = found, edges.next_sequence()
-            call.edges = edges.InputEdges(found, call.sequence) if writes else None
-        return call
-
-    def _expect_mutated(self, call: Call, args: Sequence[Any]) -> None:
-        if call.inputs is not None and args and isinstance(args[0], torch.Tensor) and not args[0].is_inference():
-            call.mutated, call.version = args[0], args[0]._version
-
-    def end(self, call: Call, output: Any, *, keep: bool = True) -> None:
-        """Look at the outputs of a call and watch for its gradients."""
-        draft = call.draft
-        draft.seconds = self._seconds(call)
-        outputs = output if isinstance(output, (tuple, list)) and not isinstance(output, torch.Size) else (output,)
-        found: list[torch.Tensor] | None = None if call.inputs is None else []
-        if self.selection.takes("forward", "output"):
-            draft.output, slots = self.observer_of(draft.name).look(outputs, found, keep=keep)
-        elif found is not None:
-            slots = slots_of(list(outputs), found)
+    def after(self, call: Call, state: _OpenRecord, output: Any) -> None:
+        """Observe the outputs of a call and add its record."""
+        inputs, outputs = call.inputs(), call.outputs(output)
+        if call.op.kind is Kind.COMPUTES and not inputs.tensors and not outputs.tensors:
+            return  # torch.device("cpu"), torch.set_grad_enabled(False): nothing to compare
+        if call.module is None:
+            self._invalidate_written(call, inputs.tensors, output)
+        draft, plan = state.take_draft(), state.plan
+        draft.seconds = call.seconds
+        if plan.observes_outputs:
+            draft.output = call.output_form
+            draft.outputs = self._observe(outputs, plan, remember=not call.op.creates)
         self.measurements.flush()
-        self._add_call(call)
-        if call.inputs is not None and found is not None:
-            self._watch(call, call.inputs, slots, found)
+        self._add_call(call, draft, state)
 
-    def failed(self, call: Call, error: BaseException) -> None:
-        """Record a call that raised; recomputation ends early by raising, which is no failure."""
-        if type(error).__name__ == "_StopRecomputationError":
+    def raised(self, call: Call, state: _OpenRecord, error: BaseException) -> None:
+        """Add the record of a call that raised."""
+        draft = state.take_draft()
+        draft.seconds = call.seconds
+        draft.error = f"{type(error).__name__}: {str(error)[:500]}"
+        self.measurements.flush()
+        self._add_call(call, draft, state)
+
+    def gradients(self, call: Call, state: _OpenRecord, received: Gradients, returned: Gradients) -> None:
+        """Observe the gradients of a call, in a record of their own for each backward pass."""
+        plan = state.plan
+        arrived = received if plan.observes_received else ()
+        left = returned if plan.observes_returned else ()
+        if not arrived and not left:
             return
-        call.draft.seconds = self._seconds(call)
-        call.draft.error = f"{type(error).__name__}: {str(error)[:500]}"
-        self.measurements.flush()
-        self._add_call(call)
-
-    def _seconds(self, call: Call) -> float:
-        """Return what a call took without what recording the calls inside it took."""
-        return max(0.0, time.perf_counter() - call.began - (self.boundary.spent - call.spent_before))
-
-    def _add_call(self, call: Call) -> None:
-        with self.lock:
-            if call.generation != self.generation:
-                raise OutlivedError
-            if not self.selection.takes_forwards and call.draft.error is None:
+        with self._lock:  # a step that ends in another thread meanwhile comes before or after
+            if state.step != self._step:
                 return
-            self.add(call.draft, call.parent)
-            if self.stacks is not None and call.frame is not None:
-                self.stacks.note(call.draft.name, call.frame)
+            draft = self._backward_draft(call, state)
+            keeps_values = bool(self.selection.stored) and self.selection.stores(draft.name)
+            for gradients, observed in ((arrived, draft.inputs), (left, draft.outputs)):
+                for slot, gradient in gradients:
+                    observed[slot] = self.measurements.observe(gradient, keep_values=keeps_values)  # type: ignore[index]
+            draft.moment = next(self._moments)
+        self.measurements.flush()
+
+    def parameter_gradient(
+        self, module: str, parameter: str, event: int, gradient: torch.Tensor | None, only_called: bool
+    ) -> None:
+        record = f"{module}.parameters_grad.{event}"
+        if not self._takes_parameter_gradient(module, record, only_called):
+            return
+        with self._lock:
+            draft = self._parameter_drafts.get(record)
+            if draft is None:
+                draft = self._parameter_drafts[record] = Draft(record, "parameters_grad")
+                self.add(draft, None)
+            if gradient is not None:
+                keeps_values = self.selection.stores(record)
+                draft.gradients = draft.gradients or {}
+                draft.gradients[parameter] = self.measurements.observe(gradient, keep_values=keeps_values)
+                draft.moment = next(self._moments)
+        self.measurements.flush()
+
+    def exposed(self, tensors: Sequence[torch.Tensor]) -> None:
+        self.measurements.never_cache(*tensors)
+
+    def wrote(self, op: Op, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+        tensors = tensors_in((*args, *kwargs.values()))
+        if op.writes_unversioned:
+            self.measurements.invalidate(*(tensor for tensor in tensors if op.may_write(tensor)))
+        else:
+            self.measurements.invalidate_aliases(*tensors)
+
+    def wrote_unseen(self) -> None:
+        self.measurements.invalidate_all()
 
     def add(self, draft: Draft, parent: str | None) -> None:
-        with self.lock:
+        """Add a record to the step, inside of `parent`."""
+        with self._lock:
             if draft.name in self._construct:
                 raise NameTakenError(draft.name)
             self._drafts.append(draft)
             self._construct[draft.name] = parent
-            self.has_more(draft)
+            draft.moment = next(self._moments)
 
-    def has_more(self, draft: Draft) -> None:
-        """Note that something arrived for a draft, which is therefore not complete before now."""
-        draft.moment = next(self._moments)
+    def add_value(self, draft: Draft, flat: Flat) -> None:
+        """Add the record of a value saved by hand."""
+        keeps_values = self.selection.stores(draft.name)
+        draft.inputs = self.measurements.observe_all(flat.tensors, keep_values=keeps_values)
+        self.measurements.flush()
+        self.add(draft, None)
+
+    def observe_into(self, draft: Draft, slot: int, gradient: torch.Tensor) -> None:
+        """Observe a gradient of a value saved by hand."""
+        observed = self.measurements.observe(gradient, keep_values=self.selection.stores(draft.name))
+        draft.inputs[slot] = observed  # type: ignore[index]
+        self.measurements.flush()
 
     def take_step(self) -> FinishedStep:
         """Return what was recorded since the last time and begin anew."""
-        with self.lock:
+        with self._lock:
             drafts, self._drafts = sorted(self._drafts, key=attrgetter("moment")), []
             construct, self._construct = self._construct, {}
-            self._numbers.clear()
-            self.generation += 1
-            for handle in self._leaf_hooks:
-                handle.remove()
-            self._leaf_hooks.clear()
-            self.observer.forget()
+            self._parameter_drafts.clear()
+            self._called_modules.clear()
+            self._step += 1
             fill = self.measurements.finish()
-            stacks = self.stacks.groups() if self.stacks is not None else []
-            if self.stacks is not None:
-                self.stacks.forget()
+            stacks = self._stacks.groups() if self._stacks is not None else []
+            if self._stacks is not None:
+                self._stacks.forget()
             return FinishedStep(drafts, stacks, construct, fill)
 
-    def _watch(self, call: Call, inputs: list[torch.Tensor], slots: Any, found: list[torch.Tensor]) -> None:
-        forward, mutated = call.draft.name, call.mutated
-        has_mutated = mutated is not None and mutated.requires_grad and mutated._version != call.version
-        if not found and not has_mutated:
-            return
-        backward = _backward_of(forward)
-        if not self.selection.takes_backward(backward, forward):
-            return
-        taker = _Taker(self, BackwardDraft(backward, call.slots, call.kwarg_slots or {}, slots), call.parent)
-        before = call.edges or edges.InputEdges(inputs, call.sequence)
-        if found:
-            self._leaf_hooks += edges.watch(before, found, taker)
-        elif mutated is not None:
-            edges.watch_mutated(before, mutated, taker)
+    def _add_call(self, call: Call, draft: Draft, state: _OpenRecord) -> None:
+        with self._lock:
+            if state.step != self._step:
+                raise OutlivedError
+            if not state.plan.keeps_forward and draft.error is None:
+                return
+            self.add(draft, call.parent)
+            if self._stacks is not None and call.frame is not None:
+                self._stacks.note(draft.name, call.frame)
 
-
-class _Taker:
-    """Takes the gradients of one call, as long as its step lasts."""
-
-    __slots__ = ("_backward", "_generation", "_parent", "_recorder")
-
-    def __init__(self, recorder: Recorder, backward: BackwardDraft, parent: str | None) -> None:
-        self._recorder, self._backward, self._parent = recorder, backward, parent
-        self._generation = recorder.generation
-
-    def flush(self) -> None:
-        self._recorder.measurements.flush()
-
-    def take_output(self, slot: int, gradient: torch.Tensor) -> None:
-        self._take("input", 0, slot, gradient)
-
-    def take_input(self, slot: int, gradient: torch.Tensor) -> None:
-        self._take("output", 1, slot, gradient)
-
-    def run(self, work: Callable[..., None], *arguments: Any) -> None:
-        recorder = self._recorder
-        with recorder.lock:  # a step that ends in another thread meanwhile comes before or after
-            if self._generation == recorder.generation:
-                recorder.boundary.run(self._backward.name, work, *arguments)
-            elif recorder.is_recording:
-                recorder.late += 1
-
-    def _take(self, role: Role, side: int, slot: int, gradient: torch.Tensor) -> None:
-        recorder, backward = self._recorder, self._backward
-        if not recorder.selection.takes("backward", role):
-            return
-        task = torch._C._current_graph_task_id()
-        draft = backward.passes.get(task)
+    def _backward_draft(self, call: Call, state: _OpenRecord) -> Draft:
+        graph_task = torch._C._current_graph_task_id()
+        draft = state.passes.get(graph_task)
         if draft is None:
-            draft = backward.begin(task)
-            recorder.add(draft, _backward_parent(self._parent))
-        if draft.arrived is not None:
-            draft.arrived[side][slot] = recorder.observer_of(backward.name).nest(gradient)
-            recorder.has_more(draft)
+            again = f"#{len(state.passes) + 1}" if state.passes else ""
+            draft = state.passes[graph_task] = Draft(
+                backward_of(call.name) + again,
+                "backward",
+                input_args=call.output_form,
+                output=call.args_form,
+                output_kwargs=call.kwargs_form,
+                inputs={},
+                outputs={},
+            )
+            self.add(draft, None if call.parent is None else backward_of(call.parent))
+        return draft
 
+    def _observe(self, flat: Flat, plan: Plan, *, remember: bool = True) -> list[ObservedTensor]:
+        """Observe the tensors of one side of a call; long lists each as a whole."""
+        observe_all, keeps_values = self.measurements.observe_all, plan.keeps_values
+        if not flat.ranges or not remember:
+            return observe_all(flat.tensors, remember=remember, keep_values=keeps_values)
+        observed: list[ObservedTensor] = []
+        for place in flat.ranges:
+            observed += observe_all(flat.tensors[len(observed) : place.start], keep_values=keeps_values)
+            observed += observe_all(flat.tensors[place.start : place.stop], keep_values=keeps_values)
+        return observed + observe_all(flat.tensors[len(observed) :], keep_values=keeps_values)
 
-def _backward_of(forward: str) -> str:
-    """Return the name of the backward record; modules may be called forward, too."""
-    before, _, after = forward.rpartition(".forward")
-    return f"{before}.backward{after}"
+    def _observe_parameters(self, module: torch.nn.Module, plan: Plan) -> dict[str, ObservedTensor]:
+        observe = self.measurements.observe
+        return {
+            name: observe(parameter, keep_values=plan.keeps_values)
+            for name, parameter in module._parameters.items()
+            if parameter is not None and not is_lazy(parameter)
+        }
 
+    def _invalidate_written(self, call: Call, inputs: Sequence[torch.Tensor], output: Any) -> None:
+        op = call.op
+        if op.writes_unversioned:
+            self.measurements.invalidate(*(tensor for tensor in inputs if op.may_write(tensor)))
+        elif op.writes and call.args and isinstance(output, torch.Tensor) and output is call.args[0]:
+            self.measurements.invalidate_aliases(output)  # an alias of its storage may be at the same version number
+        elif output is None or "out" in call.kwargs:
+            self.measurements.invalidate_aliases(*inputs)  # fused optimizers bump no version
 
-def _backward_parent(parent: str | None) -> str | None:
-    return _backward_of(parent) if parent and ".forward." in parent else parent
-
-
-def in_graph_task() -> bool:
-    """Tell whether backward is running in this thread."""
-    return int(torch._C._current_graph_task_id()) != -1
+    def _takes_parameter_gradient(self, module: str, record: str, only_called: bool) -> bool:
+        """Decide about a gradient: it belongs to the module's calls. Some modules' weights are used without a call."""
+        selection = self.selection
+        if not selection.takes_backwards:
+            return False
+        return module in self._called_modules or selection.names(record) or (selection.is_open and not only_called)

@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 from torchparity.errors import RecordNameError
-from torchparity.naming import Direction, parse_record
+from torchparity.naming import Direction, is_module_name, parse_record
 from torchparity.records import (
     GroupLeaf,
     Leaf,
@@ -59,7 +59,7 @@ def record_from_json(name: str, entry: Any, *, debug: bool = False) -> Record:
 
 
 def direction_of(name: str, entry: Any) -> Direction:
-    if not name.startswith("Module."):  # most names; parsing them all would take longer than all the rest
+    if not is_module_name(name):  # most names; parsing them all would take longer than all the rest
         if name.endswith(".forward"):
             return "forward"
         if name.endswith(".backward"):

@@ -1,0 +1,286 @@
+"""The one way of a call: numbered, told to the listeners before and after it runs, its gradients watched.
+
+    interceptor -> run(audience, function, args, kwargs, frame)
+                       begin    number the call, find its parents, `before` of each listener
+                       function(*args, **kwargs)
+                       end      `replacement`, then `after` of each listener, hooks on the graph
+                       or fail  `raised` of each listener
+    autograd    -> GradientWatch.tell -> `gradients` of each listener
+
+Interceptors that cannot wrap the function (hooks of modules) or whose result comes later
+(collectives) call `begin`, `end` and `fail` themselves.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from enum import Enum, auto
+from types import FrameType
+from typing import Any
+
+import msgspec
+import torch
+import torch.utils.checkpoint
+
+from torchparity.calls.arrival import wait_for_arrival
+from torchparity.calls.call import Call
+from torchparity.calls.gradients.edges import InputEdges, in_compiled_backward, next_sequence
+from torchparity.calls.gradients.watch import watch_call
+from torchparity.calls.guard.boundary import Boundary, note_or_raise
+from torchparity.calls.guard.frames import Stack
+from torchparity.calls.guard.nesting import Nesting
+from torchparity.calls.listener import Interest, Listener
+from torchparity.naming import RECOMPUTE_MARK
+from torchparity.ops import Op
+
+
+class Attention(Enum):
+    """How far a dispatcher follows the calls that its interceptors see."""
+
+    OFF = auto()
+    COUNTING = auto()  # calls are numbered and no more: the numbers of others do not depend on who listens
+    LISTENING = auto()
+
+
+class Audience(msgspec.Struct, frozen=True, eq=False):
+    """A function, and who wants to know what of its calls; looked up once per function."""
+
+    op: Op
+    interest: Interest  # the strongest of any listener
+    listeners: tuple[Listener, ...]  # those that are told of the calls themselves
+
+
+class Dispatcher:
+    """Tells its listeners of every call that its interceptors see."""
+
+    def __init__(self, *listeners: Listener) -> None:
+        self.listeners = listeners
+        self._replacing = tuple(listener for listener in listeners if listener.replaces_outputs)
+        self.boundary = Boundary()
+        self.nesting = Nesting()
+        self.attention = Attention.OFF
+        self.step = 0  # counts steps: what a graph of an earlier one still says comes too late
+        self._late_gradients = 0  # that came after the step of their call, while another was listened to
+        self._numbers: dict[str, int] = {}
+        self._lock = threading.RLock()
+        self._step_hooks: list[Any] = []
+        self._graph_makers = 0
+
+    # What interceptors call
+
+    def audience(self, op: Op) -> Audience:
+        """Ask each listener what it wants to know of a function's calls."""
+        interests = [listener.interest(op) for listener in self.listeners]
+        strongest = max(interests, key=lambda interest: interest.value, default=Interest.NOTHING)
+        pairs = zip(self.listeners, interests, strict=True)
+        return Audience(op, strongest, tuple(each for each, interest in pairs if interest is Interest.CALLS))
+
+    def run(
+        self,
+        audience: Audience,
+        function: Callable[..., Any],
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        frame: FrameType,
+    ) -> Any:
+        """Call a function and tell the listeners; return what it returns, or what a listener puts in its place."""
+        call = self.begin_function(audience, args, kwargs, frame)
+        if call is None:
+            return function(*args, **kwargs)
+        try:
+            output = function(*args, **kwargs)
+        except BaseException as error:
+            self.fail(call, error)
+            raise
+        return self.end(call, output)
+
+    def begin_function(
+        self, audience: Audience, args: Sequence[Any], kwargs: dict[str, Any], frame: FrameType
+    ) -> Call | None:
+        """Number a call of a function and tell its audience that it begins; None: nobody shall be told of its end."""
+        call: Call | None = self.boundary.run(audience.op.name, self._begin_function, audience, args, kwargs, frame)
+        if call is not None:
+            self.start_clock(call)
+        return call
+
+    def start_clock(self, call: Call) -> None:
+        """Begin to measure what a call takes; outside of the boundary, whose own time is left out."""
+        call.spent_before = self.boundary.spent
+        call.began = time.perf_counter()
+
+    def begin(self, call: Call, listeners: Sequence[Listener]) -> None:
+        """Tell the listeners that a call begins; inside the boundary."""
+        for listener in listeners:
+            try:
+                state = listener.before(call)
+            except Exception as error:  # noqa: BLE001 - a fault of one listener hides no other
+                note_or_raise(listener.failures, call.name, error)
+                state = None
+            call.hearers.append((listener, state))
+        if call.wants_gradients:
+            call.sequence = next_sequence()
+            if call.writes:
+                call.edges = InputEdges(call.inputs().tensors, call.sequence)
+                call.expect_mutation()
+
+    def end(self, call: Call, output: Any) -> Any:
+        """Tell the listeners what a call returned; return what the user gets."""
+        if self._replacing:
+            output = self._replaced(call, output)
+        self.boundary.run(call.name, self._end, call, output)
+        return output
+
+    def fail(self, call: Call, error: BaseException) -> None:
+        """Tell the listeners that a call raised. Recomputation ends early by raising, which is no failure."""
+        if type(error).__name__ != "_StopRecomputationError":
+            self.boundary.run(call.name, self._fail, call, error)
+
+    def number(self, counted: str) -> tuple[int, str]:
+        """Count a call; return its number in this step and its mark.
+
+        A recomputed forward runs inside backward with gradients on; it has numbers of its own, so that
+        the other calls keep theirs whether or not activations are recomputed.
+        """
+        is_recomputed = torch._C._current_graph_task_id() != -1 and torch.is_grad_enabled() and self._is_recomputing()
+        mark = RECOMPUTE_MARK if is_recomputed else ""
+        with self._lock:
+            number = self._numbers.get(counted + mark, 0)
+            self._numbers[counted + mark] = number + 1
+        return number, mark
+
+    def count(self, name: str) -> None:
+        """Count a call that nobody is told of."""
+        self.boundary.run(name, self.number, name)
+
+    def exposed(self, what: str, tensors: Sequence[torch.Tensor]) -> None:
+        """Tell that memory is handed out, which may from now on be written without a new version."""
+        for listener in self.listeners:
+            self._tell(what, listener, listener.exposed, tensors)
+
+    def wrote(self, op: Op, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+        """Tell that a call which nobody listened to may have written into its arguments."""
+        for listener in self.listeners:
+            self._tell(op.name, listener, listener.wrote, op, args, kwargs)
+
+    def wrote_unseen(self, what: str) -> None:
+        """Tell that any memory may have been written by something that no interceptor sees."""
+        for listener in self.listeners:
+            self._tell(what, listener, listener.wrote_unseen)
+
+    def parameter_gradient(
+        self, module: str, parameter: str, event: int, gradient: torch.Tensor | None, *, only_called: bool
+    ) -> None:
+        """Tell that a gradient was accumulated into a parameter."""
+        arguments = (module, parameter, event, gradient, only_called)
+        for listener in self.listeners:
+            self._tell(module, listener, listener.parameter_gradient, *arguments)
+
+    def makes_graph(self, passes: int) -> None:
+        """Note that a backward pass with `create_graph` began (1) or ended (-1)."""
+        self._graph_makers += passes
+
+    # What a session calls
+
+    def begin_step(self) -> None:
+        """Number calls from 0 again; gradients of earlier calls come too late from now on."""
+        with self._lock:
+            self.step += 1
+            self._numbers.clear()
+            self.nesting.begin_step()
+            handles, self._step_hooks = self._step_hooks, []
+        for handle in handles:
+            handle.remove()
+
+    def take_late_gradients(self) -> int:
+        """Return how many gradients came after the step of their call, since the last time."""
+        late, self._late_gradients = self._late_gradients, 0
+        return late
+
+    def remove_at_step(self, handle: Any) -> None:
+        """Remove a hook on a tensor of the user's when the step ends."""
+        self._step_hooks.append(handle)
+
+    # Inside the boundary
+
+    def _begin_function(
+        self, audience: Audience, args: Sequence[Any], kwargs: dict[str, Any], frame: FrameType
+    ) -> Call | None:
+        in_backward = torch._C._current_graph_task_id() != -1
+        if in_backward and in_compiled_backward():
+            return None
+        op = audience.op
+        number, mark = self.number(op.name)
+        if self.nesting.leave_ended(frame):
+            self.wrote_unseen("optimizer")
+        call = Call(
+            op,
+            f"{op.name}.{number}.forward{mark}",
+            self.step,
+            tuple(self.nesting.parents),
+            args,
+            kwargs,
+            frame,
+            is_recompute=bool(mark),
+            in_backward=in_backward and not mark,
+        )
+        self.begin(call, audience.listeners)
+        return call
+
+    def _end(self, call: Call, output: Any) -> None:
+        call.seconds = max(0.0, time.perf_counter() - call.began - (self.boundary.spent - call.spent_before))
+        if call.op.arrives_later:
+            wait_for_arrival(call, output)
+        for place, (listener, state) in enumerate(call.hearers):
+            try:
+                if state is not None:
+                    listener.after(call, state, output)
+                elif call.writes and not call.module_name:
+                    listener.wrote(call.op, call.args, call.kwargs)
+            except Exception as error:  # noqa: BLE001 - a fault of one listener hides no other
+                call.hearers[place] = listener, None
+                note_or_raise(listener.failures, call.name, error)
+        if call.wants_gradients:
+            self._step_hooks += watch_call(call, output, self)
+        call.let_go()
+
+    def _fail(self, call: Call, error: BaseException) -> None:
+        call.seconds = max(0.0, time.perf_counter() - call.began - (self.boundary.spent - call.spent_before))
+        for listener, state in call.hearers:
+            if state is not None:
+                self._tell(call.name, listener, listener.raised, call, state, error)
+        call.let_go()
+
+    def tell_gradients(self, call: Call, received: Any, returned: Any) -> None:
+        """Tell who listens to a call of gradients that came for it, unless its step is over."""
+        if call.step != self.step:
+            self._late_gradients += self.attention is Attention.LISTENING
+            return
+        for listener, state in call.hearers:
+            if state is not None:
+                self._tell(call.name, listener, listener.gradients, call, state, received, returned)
+
+    def _tell(self, what: str, listener: Listener, work: Callable[..., None], *arguments: Any) -> None:
+        try:
+            work(*arguments)
+        except Exception as error:  # noqa: BLE001 - a fault of one listener hides no other
+            note_or_raise(listener.failures, what, error)
+
+    def _replaced(self, call: Call, output: Any) -> Any:
+        replaced = [output]
+        self.boundary.run(call.name, self._replace, call, replaced)
+        return replaced[0]
+
+    def _replace(self, call: Call, replaced: list[Any]) -> None:
+        for listener, state in call.hearers:
+            if state is not None and listener.replaces_outputs:
+                try:
+                    replaced[0] = listener.replacement(call, state, replaced[0])
+                except Exception as error:  # noqa: BLE001 - the user gets what there was before
+                    note_or_raise(listener.failures, call.name, error)
+
+    def _is_recomputing(self) -> bool:
+        """Tell recomputation from a backward that makes a graph of its own, in which gradients are on too."""
+        return not self._graph_makers or Stack(sys._getframe()).runs_code_of(torch.utils.checkpoint.__file__)

@@ -1,0 +1,75 @@
+"""Sees the gradients of a module's parameters as autograd accumulates them."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.parameter import is_lazy
+
+from torchparity.calls.dispatcher import Attention, Dispatcher
+from torchparity.calls.guard.inert_hooks import Hook, HookedParameter
+
+
+class ParameterHooks:
+    """Hooks parameters, each under the name of its module; numbers their gradients within a step."""
+
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self._dispatcher = dispatcher
+        self._hooked: dict[tuple[int, str], dict[str, list[HookedParameter]]] = {}
+        self._lazy: dict[int, str] = {}  # modules whose parameters are made by their first call
+        self._events: dict[str, dict[str, int]] = {}
+        self.only_called = False  # gradients of modules that were not called in this step do not matter
+
+    def hook(self, module: nn.Module, name: str) -> None:
+        """Hook the parameters of a module that are not hooked yet.
+
+        They may be frozen when the step begins, or another tensor later; a lazy module has them after its first call.
+        """
+        hooked = self._hooked.setdefault((id(module), name), {})
+        for parameter_name, parameter in module._parameters.items():
+            if parameter is None:
+                continue
+            handles = hooked.setdefault(parameter_name, [])  # several take turns under functional_call
+            if any(handle.is_of(parameter) for handle in handles):
+                continue
+            is_unmade: bool = is_lazy(parameter)
+            if is_unmade:
+                self._lazy[id(module)] = name
+            elif parameter.requires_grad and parameter.is_leaf:
+                handles.append(HookedParameter(parameter, self._accumulated(name, parameter_name)))
+
+    def hook_again(self, module: nn.Module, name: str) -> None:
+        """Hook what a module that is hooked already has got since."""
+        if (id(module), name) in self._hooked:
+            self.hook(module, name)
+
+    def hook_if_lazy(self, module: nn.Module) -> None:
+        """Hook the parameters that a lazy module's call has just made."""
+        if id(module) in self._lazy:
+            self.hook(module, self._lazy.pop(id(module)))
+
+    def remove(self) -> None:
+        for hooked in self._hooked.values():
+            for parameter in chain.from_iterable(hooked.values()):
+                parameter.handle.remove()
+        self._hooked.clear()
+        self._lazy.clear()
+
+    def begin_step(self) -> None:
+        self._events.clear()
+
+    def _accumulated(self, name: str, parameter_name: str) -> Hook:
+        def accumulated(leaf: torch.Tensor) -> None:
+            self._dispatcher.boundary.run(name, self._tell, name, parameter_name, leaf)
+
+        return Hook(accumulated)
+
+    def _tell(self, name: str, parameter_name: str, leaf: Any) -> None:
+        events = self._events.setdefault(name, {})
+        event = events.get(parameter_name, 0)
+        events[parameter_name] = event + 1
+        if self._dispatcher.attention is not Attention.COUNTING:  # else it is that of some other token
+            self._dispatcher.parameter_gradient(name, parameter_name, event, leaf.grad, only_called=self.only_called)

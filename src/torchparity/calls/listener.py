@@ -1,0 +1,76 @@
+"""Who is told of calls: the contract between a dispatcher and its listeners."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum, auto
+from typing import Any, ClassVar
+
+import torch
+
+from torchparity.calls.call import Call
+from torchparity.calls.guard.boundary import Failures
+from torchparity.ops import Kind, Op
+
+Gradients = Sequence[tuple[int, torch.Tensor]]  # with the index of the tensor each belongs to
+
+
+class Interest(Enum):
+    """What a listener wants to know of a function's calls; asked once per function."""
+
+    NOTHING = auto()
+    WRITES = auto()  # the in-place writes, except inside an optimizer, of whose end it is told
+    EFFECTS = auto()  # every write and every exposure of memory
+    CALLS = auto()  # the calls themselves
+
+
+class Listener:
+    """Told of the calls of a dispatcher. Override what you need; what you raise is counted, and nobody else sees it.
+
+    Torch functions that a listener calls are not seen, by itself or by others. A listener
+    must be done with a call's tensors when it returns: the next call may overwrite them.
+    """
+
+    replaces_outputs: ClassVar[bool] = False
+
+    def __init__(self) -> None:
+        self.failures = Failures()
+
+    def interest(self, op: Op) -> Interest:
+        """Say what to be told of the calls of a function."""
+        is_call = op.kind in (Kind.COMPUTES, Kind.COLLECTIVE, Kind.CUSTOM)
+        return Interest.CALLS if is_call else Interest.NOTHING
+
+    def before(self, call: Call) -> Any:
+        """A call begins. What is returned comes back as `state`; None: do not tell me how this call ends."""
+        return True
+
+    def replacement(self, call: Call, state: Any, output: Any) -> Any:
+        """Return what the user gets instead of `output`; asked only where `replaces_outputs` is set."""
+        return output
+
+    def after(self, call: Call, state: Any, output: Any) -> None:
+        """A call returned; `output` is what the user gets, replacements included."""
+
+    def raised(self, call: Call, state: Any, error: BaseException) -> None:
+        """A call raised."""
+
+    def gradients(self, call: Call, state: Any, received: Gradients, returned: Gradients) -> None:
+        """Gradients came, for a call whose `wants_gradients` was set: at its outputs, and those it gave its inputs."""
+
+    def parameter_gradient(
+        self, module: str, parameter: str, event: int, gradient: torch.Tensor | None, only_called: bool
+    ) -> None:
+        """A gradient was accumulated into a parameter of a module, the `event`th time in this step.
+
+        With `only_called` it matters only where somebody was told of a call of the module.
+        """
+
+    def exposed(self, tensors: Sequence[torch.Tensor]) -> None:
+        """Memory is handed out; from now on it may be written without a new `Tensor._version`."""
+
+    def wrote(self, op: Op, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+        """A call that is not listened to wrote into its arguments."""
+
+    def wrote_unseen(self) -> None:
+        """Any memory may have been written: by an optimizer's kernels, a CUDA graph, before the dispatcher listened."""

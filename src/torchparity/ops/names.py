@@ -1,0 +1,91 @@
+"""Functions and the names their records have, both ways, in the torch at hand.
+
+torch.nn.functional.linear      Functional.linear
+torch.Tensor.add_               Tensor.add_
+torch.matmul                    Torch.matmul
+torch.distributed.all_reduce    Distributed.all_reduce
+torch.ops.aten.add              Aten.add
+torch.ops.mylib.attend          Ops.mylib.attend
+torch_npu.npu_swiglu            NPU.npu_swiglu
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from operator import attrgetter
+from typing import Any
+
+import torch
+from torch.overrides import resolve_name
+
+_RNN = frozenset({"lstm", "gru", "rnn_tanh", "rnn_relu", "lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell"})
+_FAMILIES = (("torch.nn.functional.", "Functional."), ("torch.Tensor.", "Tensor."))
+
+
+def full_name(function: Any) -> str:
+    """Return where a function is found: `torch.nn.functional.linear`, `aten.add.Tensor`."""
+    name = resolve_name(function)
+    if name is not None:
+        return str(name)
+    module = getattr(function, "__module__", None) or "torch"
+    return f"{module}.{getattr(function, '__name__', type(function).__name__)}"
+
+
+def record_name(full: str) -> str:
+    """Return the name that calls of the function called `full` are counted under."""
+    for start, family in _FAMILIES:
+        if full.startswith(start):
+            return family + full.removeprefix(start)
+    if full.startswith("aten."):
+        return "Aten." + full.removeprefix("aten.").partition(".")[0]
+    if full.startswith(("npu.", "torch_npu.")):
+        return "NPU." + full.rpartition(".")[2]
+    if full.startswith("torch.distributed."):
+        return "Distributed." + full.rpartition(".")[2]
+    if full.startswith("torch."):
+        rest = full.removeprefix("torch.").removeprefix("_VF.")
+        return f"VF.{rest}" if rest in _RNN else f"Torch.{rest}"
+    namespace, _, operator = full.partition(".")
+    return f"Ops.{namespace}.{operator.partition('.')[0]}"
+
+
+def function_called(record_name: str) -> Callable[..., Any] | None:
+    """Return the function that records of this name are calls of; None where this torch has none."""
+    family, _, name = record_name.partition(".")
+    for home in _homes(family):
+        try:
+            function = attrgetter(name)(home)
+        except (AttributeError, RuntimeError):  # torch.ops raises the latter for a namespace it cannot make
+            continue
+        if callable(function):
+            return function  # type: ignore[no-any-return]
+    return None
+
+
+def is_torch_family(family: str) -> bool:
+    """Tell whether all names of a family are known: of vendors' and users' own functions there is no list."""
+    return family in ("Functional", "Tensor", "Torch", "Distributed")
+
+
+def names_of_family(family: str) -> Iterable[str]:
+    """Yield the names of the functions of a family, for the nearest to a misspelt one."""
+    for home in _homes(family):
+        for name in dir(home):
+            if callable(getattr(home, name, None)):
+                yield f"{family}.{name}"
+
+
+def _homes(family: str) -> list[Any]:
+    """Return the modules and classes whose attributes a family's functions are."""
+    homes: dict[str, list[Any]] = {
+        "Functional": [torch.nn.functional],
+        "Tensor": [torch.Tensor],
+        "Torch": [torch],
+        "VF": [torch._VF],
+        "Distributed": [torch.distributed],
+        "Aten": [torch.ops.aten],
+        "NPU": [module for module in (sys.modules.get("torch_npu"), torch.ops.npu) if module is not None],
+        "Ops": [torch.ops],
+    }
+    return homes.get(family, [])

@@ -1,0 +1,110 @@
+"""One torch function as calls of it are treated: its name, its kind and its effects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, auto
+from functools import cached_property
+from typing import Any
+
+import torch
+
+from torchparity.ops.effects import QUESTIONS, VIEW_ATTRIBUTES, VIEWS, Effect, effects_of, exposure, words
+from torchparity.ops.names import full_name, record_name
+
+# Where rounding, reduction order or range usually go wrong.
+_CORE_WORDS = words(
+    """matmul mm bmm addmm baddbmm linear bilinear conv norm softmax log exp sqrt rsqrt pow div reciprocal sum mean
+    var std prod cumsum attention loss entropy einsum lstm gru rnn fft linalg inv gelu silu sigmoid tanh erf
+    embedding index scatter gather topk sort all_reduce reduce_scatter all_gather foreach_norm to half float
+    bfloat16
+    """
+)
+
+
+class Kind(Enum):
+    """What a function is for."""
+
+    COMPUTES = auto()
+    VIEWS = auto()  # shows the same values in another form
+    ASKS = auto()  # a question about a tensor's form, an attribute
+    BACKWARD = auto()  # runs autograd's engine
+    COLLECTIVE = auto()  # moves tensors between processes
+    CUSTOM = auto()  # a function that the user registered
+    MODULE = auto()  # no function: a module of the model
+
+
+@dataclass(frozen=True, eq=False)
+class Op:
+    """One function; `name` is what its calls are counted under, "" where they never are."""
+
+    name: str
+    kind: Kind
+    effects: Effect = Effect.NONE
+
+    # Asked for every call, so each is an attribute that is computed once.
+
+    @cached_property
+    def writes(self) -> bool:
+        """Whether a call may change its arguments in place."""
+        return bool(self.effects & Effect.WRITES)
+
+    @cached_property
+    def writes_unversioned(self) -> bool:
+        """Whether a call may change an argument without bumping `Tensor._version`."""
+        return bool(self.effects & (Effect.WRITES_UNVERSIONED | Effect.WRITES_BUFFERS))
+
+    @cached_property
+    def exposes(self) -> bool:
+        """Whether a call hands out the memory of its arguments."""
+        return bool(self.effects & Effect.EXPOSES)
+
+    @cached_property
+    def creates(self) -> bool:
+        """Whether a call returns memory that may be filled unseen before it is used."""
+        return bool(self.effects & Effect.CREATES)
+
+    @cached_property
+    def arrives_later(self) -> bool:
+        """Whether a call may return before its result is there."""
+        return bool(self.effects & Effect.ARRIVES_LATER)
+
+    @property
+    def has_gradient(self) -> bool:
+        """Whether a call can have gradients of its own: a collective has none."""
+        return self.kind is not Kind.COLLECTIVE
+
+    @cached_property
+    def is_core(self) -> bool:
+        """Whether accuracy usually goes wrong in functions of this name."""
+        last = self.name.rpartition(".")[2]
+        return any(word in last for word in _CORE_WORDS)
+
+    def may_write(self, tensor: torch.Tensor) -> bool:
+        """Tell whether a call that writes without a new version may have written this argument."""
+        return bool(self.effects & Effect.WRITES_UNVERSIONED) or not tensor.requires_grad
+
+
+def describe_function(function: Callable[..., Any]) -> Op:
+    """Return what is true of a function that torch hands to a function mode."""
+    full = full_name(function)
+    if full == "torch.Tensor.backward" or function in (torch.autograd.grad, torch.autograd.backward):
+        return Op(full, Kind.BACKWARD)
+    if full.endswith((".__get__", ".__set__", ".__delete__")):
+        return _attribute(full)
+    name = full.rpartition(".")[2]
+    is_of_torch = full.startswith(("torch.", "aten.")) and not full.startswith("torch.nn.functional.")
+    if full.startswith(("profiler.", "prim.")) or (is_of_torch and name in QUESTIONS):
+        return Op("", Kind.ASKS, exposure(full, name))
+    is_view = is_of_torch and name in VIEWS  # F.unfold, say, is no view
+    return Op(record_name(full), Kind.VIEWS if is_view else Kind.COMPUTES, effects_of(function, full))
+
+
+def _attribute(full: str) -> Op:
+    owner, _, method = full.rpartition(".")
+    name = owner.rpartition(".")[2]
+    if method == "__get__" and name in VIEW_ATTRIBUTES:
+        return Op(record_name(owner), Kind.VIEWS, exposure(full, name))
+    writes = full.endswith((".real.__set__", ".imag.__set__"))
+    return Op("", Kind.ASKS, exposure(full, name) | (Effect.WRITES if writes else Effect.NONE))

@@ -1,0 +1,93 @@
+"""From settings to the parts of a recording; what is asked for wrongly raises here, before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from torch import nn
+
+from torchparity.calls import named_modules, takes_hooks
+from torchparity.config import LARGEST_INDEX, CaptureConfig, StatisticsTask, TensorTask
+from torchparity.errors import ConfigError
+from torchparity.recording.measuring.measurement_cache import Kept, MeasurementCache, Store
+from torchparity.recording.selection.requested_names import check_names, check_scope
+from torchparity.recording.selection.selection import Selection
+from torchparity.recording.step.call_stacks import StackBook
+from torchparity.recording.step.recorder import Coverage, Recorder
+from torchparity.recording.writing.output import Output
+
+Models = nn.Module | Sequence[nn.Module]
+
+
+def level_of(config: CaptureConfig) -> str:
+    """Return the level that is recorded; raise for a task that is no recording."""
+    if config.task not in ("statistics", "tensor", "structure"):
+        raise ConfigError(f"task {config.task!r} is not a recording; use 'statistics', 'tensor' or 'structure'.")
+    return "mix" if config.task == "structure" else config.level
+
+
+def make_recorder(config: CaptureConfig, store: Store) -> Recorder:
+    """Return the recorder that settings ask for; `store` takes tensors that can be written ahead of their records."""
+    block: StatisticsTask | TensorTask = config.tensor if config.task == "tensor" else config.statistics
+    kept = Kept(
+        checksum=block.summary_mode in ("md5", "xor"),
+        values=config.task == "tensor",
+        xor=block.summary_mode == "xor",
+        by_shape=config.tensor.tensor_format == "pt",
+    )
+    # A .pt file has its item's name, and what differs from another run is known when the step is over.
+    waits = kept.by_shape or config.tensor.bench_path is not None
+    stored = block.tensor_list if isinstance(block, StatisticsTask) else ()
+    level = level_of(config)
+    return Recorder(
+        MeasurementCache(kept, exact=config.precision == "high", store=None if waits else store),
+        Selection(scope=block.scope, names=block.list, stored=stored, data_mode=block.data_mode),
+        StackBook(all_frames=config.all_frames) if config.extra_info else None,
+        Coverage(
+            apis=level in ("L1", "mix"),
+            modules=level in ("L0", "mix"),
+            views=config.views or config.risk_level == "ALL",
+            core_only=config.risk_level == "CORE",
+        ),
+    )
+
+
+def open_output(
+    config: CaptureConfig, selection: Selection, model: Models | None, custom: Collection[str], rank: int
+) -> Output:
+    """Refuse names that cannot come up and a folder that cannot be written, before anything is recorded."""
+    level = level_of(config)
+    modules = None
+    if model is not None and selection.asked:
+        modules = [name for module, name in named_modules(model) if takes_hooks(module)]
+    check_names(selection.listed, level=level, modules=modules, custom=custom, stand_for_inside=True)
+    check_names((*selection.scope, *selection.stored), level=level, modules=modules, custom=custom)
+    check_scope(selection.scope)
+    return Output(config, selection, level=level, rank=rank)
+
+
+def check_model(model: Any, level: str) -> None:
+    """Raise for what is no model, or lacks where modules are recorded."""
+    if level in ("L0", "mix") and model is None:
+        raise ConfigError(f"level {level!r} records modules, so start() needs the model: start(model=...).")
+    if model is None or isinstance(model, nn.Module):
+        return
+    if not model:
+        raise ConfigError("start(model=[]) names no model; give the modules to record.")
+    if not isinstance(model, Sequence) or not all(isinstance(each, nn.Module) for each in model):
+        raise ConfigError(f"start(model=...) takes a module or a list of modules, not a {type(model).__name__}.")
+
+
+def check_rank(rank: Any) -> None:
+    if not _is_index(rank):
+        raise ConfigError(f"start(rank_id={rank!r}): a rank is a whole number from 0 to {LARGEST_INDEX}.")
+
+
+def check_first_step(step: Any) -> None:
+    if not _is_index(step):
+        raise ConfigError(f"set_init_step was given {step!r}; it must be a whole number from 0 to {LARGEST_INDEX}.")
+
+
+def _is_index(value: Any) -> bool:
+    return type(value) is int and 0 <= value <= LARGEST_INDEX
