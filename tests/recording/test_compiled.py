@@ -1,4 +1,4 @@
-"""Regions under torch.compile are passed over as a whole, and said to be."""
+"""Regions under torch.compile are skipped as a whole, and said to be."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ def test_a_compiled_model_is_passed_over_and_named_once(tmp_path, backend, level
         entry.message for entry in caplog.records if "compiled" in entry.message and entry.levelname == "WARNING"
     ]
     assert len(warnings) == 1 and "Module.Net" in warnings[0]
-    assert [problem.rpartition(": ")[2] for problem in part.problems] == ["Module.Net is compiled and was passed over."]
-    assert "Module.Net is compiled and was passed over; next:" in capsys.readouterr().out
+    assert [problem.rpartition(": ")[2] for problem in part.problems] == ["Module.Net is compiled and was skipped."]
+    assert "Module.Net is compiled and was skipped; next:" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
@@ -87,7 +87,7 @@ def test_a_compiled_part_of_a_model_is_passed_over_and_the_rest_is_there(tmp_pat
         *("Tensor.sum.0.forward", "Module.Net.forward.0"),
     ]
     (problem,) = part.problems
-    assert problem.endswith("Module.block.Block is compiled and was passed over.")
+    assert problem.endswith("Module.block.Block is compiled and was skipped.")
     assert all(p.grad.equal(grad) for p, grad in zip(model.parameters(), plain, strict=True))
 
 
@@ -108,7 +108,7 @@ def test_a_compiled_function_is_named_and_what_surrounds_it_is_recorded(tmp_path
             *("Torch.ones.0.forward", "Torch.exp.0.forward", "Tensor.sum.0.forward")
         ]
         (problem,) = part.problems
-        assert "wave is compiled and was passed over." in problem
+        assert "wave is compiled and was skipped." in problem
 
 
 def test_recording_does_not_compile_again(tmp_path):

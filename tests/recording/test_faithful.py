@@ -270,7 +270,7 @@ def test_scripted_modules_are_named_as_passed_over(tmp_path, capsys):
     with capture(tmp_path, model=model):
         model(torch.ones(1, 2))
 
-    assert "Module.0 is scripted or traced and was passed over; next:" in capsys.readouterr().out
+    assert "Module.0 is scripted or traced and was skipped; next:" in capsys.readouterr().out
 
 
 def test_gradients_that_come_after_their_step_are_counted(tmp_path, capsys):

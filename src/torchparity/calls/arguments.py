@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+import msgspec
 import torch
 
 from torchparity.records import GroupLeaf, describe
@@ -24,17 +25,14 @@ _DEEPEST = 32
 _MOST_CONTAINERS = 100_000  # within one argument
 
 
-class Flat:
+class Flat(msgspec.Struct, eq=False):
     """The tensors of some arguments, in the order in which they are met.
 
     `ranges` are the places of long lists of plain tensors.
     """
 
-    __slots__ = ("ranges", "tensors")
-
-    def __init__(self) -> None:
-        self.tensors: list[torch.Tensor] = []
-        self.ranges: list[range] = []
+    tensors: list[torch.Tensor] = []
+    ranges: list[range] = []
 
     def add_all(self, values: Sequence[Any]) -> list[Any]:
         """Add the tensors of several arguments; return the form of each."""

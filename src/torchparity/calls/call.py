@@ -33,6 +33,9 @@ class Call(msgspec.Struct, eq=False):
     is_recompute: bool = False
     in_backward: bool = False  # called by a backward, and no recomputation
 
+    writes: bool = False  # it may change its arguments
+
+    tensors: list[torch.Tensor] = []  # those among the arguments, once `inputs` was asked for
     args_form: list[Any] | None = None
     kwargs_form: Any = None
     output_form: list[Any] | None = None
@@ -43,7 +46,7 @@ class Call(msgspec.Struct, eq=False):
     seconds: float = 0.0  # without what recording the calls inside it took
 
     wants_gradients: bool = False  # set by a listener in `before`
-    sequence: int = 0
+    sequence: int = 0  # of the first node of autograd's graph that the call makes
     edges: InputEdges | None = None  # taken before a call that may change its inputs
     _inputs: Flat | None = None
     _outputs: Flat | None = None
@@ -55,11 +58,6 @@ class Call(msgspec.Struct, eq=False):
         """The innermost module or optimizer around the call."""
         return self.parents[-1] if self.parents else None
 
-    @property
-    def writes(self) -> bool:
-        """Whether the call may change its arguments."""
-        return self.op.writes or "out" in self.kwargs
-
     def inputs(self) -> Flat:
         """Return the tensors among the arguments; the first to ask walks them."""
         flat = self._inputs
@@ -68,6 +66,7 @@ class Call(msgspec.Struct, eq=False):
             self.args_form = flat.add_all(self.args)
             if self.kwargs:
                 self.kwargs_form = flat.add(self.kwargs)
+            self.tensors = flat.tensors
         return flat
 
     def outputs(self, output: Any) -> Flat:
@@ -93,5 +92,5 @@ class Call(msgspec.Struct, eq=False):
 
     def let_go(self) -> None:
         """Drop the user's objects."""
-        self.args, self.kwargs = (), {}
+        self.args, self.kwargs, self.tensors = (), {}, []
         self.frame = self.module = self.edges = self._inputs = self._outputs = self._mutated = None

@@ -27,7 +27,7 @@ import torch.utils.checkpoint
 
 from torchparity.calls.arrival import wait_for_arrival
 from torchparity.calls.call import Call
-from torchparity.calls.gradients.edges import InputEdges, in_compiled_backward, next_sequence
+from torchparity.calls.gradients.edges import InputEdges, in_compiled_backward
 from torchparity.calls.gradients.watch import watch_call
 from torchparity.calls.guard.boundary import Boundary, note_or_raise
 from torchparity.calls.guard.frames import Stack
@@ -60,7 +60,7 @@ class Dispatcher:
         self.listeners = listeners
         self._replacing = tuple(listener for listener in listeners if listener.replaces_outputs)
         self.boundary = Boundary()
-        self.nesting = Nesting()
+        self.nesting = Nesting(self._optimizer_was_interrupted)
         self.attention = Attention.OFF
         self.step = 0  # counts steps: what a graph of an earlier one still says comes too late
         self._late_gradients = 0  # that came after the step of their call, while another was listened to
@@ -103,13 +103,12 @@ class Dispatcher:
         """Number a call of a function and tell its audience that it begins; None: nobody shall be told of its end."""
         call: Call | None = self.boundary.run(audience.op.name, self._begin_function, audience, args, kwargs, frame)
         if call is not None:
-            self.start_clock(call)
+            call.spent_before, call.began = self.boundary.spent, time.perf_counter()
         return call
 
     def start_clock(self, call: Call) -> None:
         """Begin to measure what a call takes; outside of the boundary, whose own time is left out."""
-        call.spent_before = self.boundary.spent
-        call.began = time.perf_counter()
+        call.spent_before, call.began = self.boundary.spent, time.perf_counter()
 
     def begin(self, call: Call, listeners: Sequence[Listener]) -> None:
         """Tell the listeners that a call begins; inside the boundary."""
@@ -121,9 +120,10 @@ class Dispatcher:
                 state = None
             call.hearers.append((listener, state))
         if call.wants_gradients:
-            call.sequence = next_sequence()
+            inputs = call.inputs()
+            call.sequence = torch.autograd._get_sequence_nr()  # type: ignore[attr-defined]
             if call.writes:
-                call.edges = InputEdges(call.inputs().tensors, call.sequence)
+                call.edges = InputEdges(inputs.tensors, call.sequence)
                 call.expect_mutation()
 
     def end(self, call: Call, output: Any) -> Any:
@@ -213,18 +213,17 @@ class Dispatcher:
             return None
         op = audience.op
         number, mark = self.number(op.name)
-        if self.nesting.leave_ended(frame):
-            self.wrote_unseen("optimizer")
         call = Call(
             op,
             f"{op.name}.{number}.forward{mark}",
             self.step,
-            tuple(self.nesting.parents),
+            self.nesting.parents_at(frame),
             args,
             kwargs,
             frame,
             is_recompute=bool(mark),
             in_backward=in_backward and not mark,
+            writes=op.writes or "out" in kwargs,
         )
         self.begin(call, audience.listeners)
         return call
@@ -243,7 +242,7 @@ class Dispatcher:
                 call.hearers[place] = listener, None
                 note_or_raise(listener.failures, call.name, error)
         if call.wants_gradients:
-            self._step_hooks += watch_call(call, output, self)
+            self._step_hooks += watch_call(call, call.outputs(output).tensors, self)
         call.let_go()
 
     def _fail(self, call: Call, error: BaseException) -> None:
@@ -280,6 +279,9 @@ class Dispatcher:
                     replaced[0] = listener.replacement(call, state, replaced[0])
                 except Exception as error:  # noqa: BLE001 - the user gets what there was before
                     note_or_raise(listener.failures, call.name, error)
+
+    def _optimizer_was_interrupted(self) -> None:
+        self.wrote_unseen("optimizer")
 
     def _is_recomputing(self) -> bool:
         """Tell recomputation from a backward that makes a graph of its own, in which gradients are on too."""

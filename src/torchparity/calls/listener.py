@@ -33,8 +33,8 @@ class Listener:
 
     replaces_outputs: ClassVar[bool] = False
 
-    def __init__(self) -> None:
-        self.failures = Failures()
+    def __init__(self, work: str = "record") -> None:
+        self.failures = Failures(work)
 
     def interest(self, op: Op) -> Interest:
         """Say what to be told of the calls of a function."""

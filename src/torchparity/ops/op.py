@@ -70,7 +70,7 @@ class Op:
         """Whether a call may return before its result is there."""
         return bool(self.effects & Effect.ARRIVES_LATER)
 
-    @property
+    @cached_property
     def has_gradient(self) -> bool:
         """Whether a call can have gradients of its own: a collective has none."""
         return self.kind is not Kind.COLLECTIVE

@@ -29,8 +29,8 @@ from torchparity.recording.step.call_stacks import StackBook
 class _DrawingListener(Listener):
     """Hears the calls that can draw; not those of other threads, nor what is compiled."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, work: str) -> None:
+        super().__init__(work)
         self._dispatcher = Dispatcher(self)
         self._mode = _DrawingMode(self._dispatcher, self)
 
@@ -64,7 +64,7 @@ class Restarting(_DrawingListener):
     """Lets every call draw from the beginning, so that one that draws more on one side does not shift the others."""
 
     def __init__(self, seed: int) -> None:
-        super().__init__()
+        super().__init__("seed, as seed_all(is_enhanced=True) asks,")
         self._seed = seed
 
     def before(self, call: Call) -> None:
@@ -87,7 +87,7 @@ class RandomCalls(_DrawingListener):
     """Lists the calls that draw in a csv file, a line as each returns, until `stop` or the end of the process."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__()
+        super().__init__("list for random_save")
         self.path = path
         self._stacks = StackBook()
         self._lock, self._counts = threading.Lock(), Counter[str]()

@@ -54,7 +54,7 @@ class CompiledRegions:
         self._names: dict[str, None] = {}
 
     def sentences(self) -> list[str]:
-        return [f"{name} is compiled and was passed over." for name in self._names]
+        return [f"{name} is compiled and was skipped." for name in self._names]
 
     def attach(self) -> None:
         compiler = sys.modules.get("torch._dynamo.eval_frame")
@@ -108,7 +108,7 @@ class CompiledRegions:
         self._fast_paths.detach()
         if name not in self._names:
             self._names[name] = None
-            _log.warning("torchparity passes over %s: it is compiled, so what it does inside is not recorded", name)
+            _log.warning("torchparity skips %s: it is compiled, so what it does inside is not recorded", name)
 
     def _leave(self) -> None:
         place, self._region.frame, self._region.place = self._region.place, None, None

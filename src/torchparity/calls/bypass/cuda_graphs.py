@@ -65,4 +65,4 @@ class CudaGraphs:
     def _warn_once(self, what: str) -> None:
         if what not in self._warned_of:
             self._warned_of.add(what)
-            _log.warning("torchparity passes over CUDA graphs: what is %s is not recorded", what)
+            _log.warning("torchparity skips CUDA graphs: what is %s is not recorded", what)

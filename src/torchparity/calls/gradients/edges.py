@@ -9,8 +9,9 @@ nodes lead to one input each gives a part, and their sum is the gradient.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+import msgspec
 import torch
 from torch.autograd.graph import Node
 
@@ -30,22 +31,23 @@ class ForeignGraphError(Exception):
         super().__init__("part of its graph was made by another thread or before the call; its gradients are left out")
 
 
-class Target(NamedTuple):
-    """Where what flows along an edge belongs: to an input, or to the cast of an input.
+class End(msgspec.Struct, eq=False):
+    """A node that ends in edges of inputs; a place is one of the node's results.
 
     Autocast casts a leaf once for several calls, which share the node of the cast. What a call gives
-    to that node is cast back to `cast_to`, and is then a part of the input's gradient.
+    to that node, one of the `casts`, is cast back to the leaf's dtype, and is then a part of its gradient.
     """
 
-    slot: int
-    cast_to: torch.dtype | None = None
-
-
-class End(NamedTuple):
-    """A node that ends in edges of inputs: at which places, and whose."""
-
     node: Node
-    targets: list[tuple[int, Target]]
+    inputs: list[tuple[int, int]]  # places, and the slots of the inputs whose gradients they are
+    casts: list[tuple[int, int, torch.dtype]]  # places, slots and dtypes of the inputs
+
+
+class Ends(msgspec.Struct, eq=False):
+    """All ends of one call; sums are needed where an input's gradient has several parts, or is cast."""
+
+    ends: list[End]
+    needs_sums: bool
 
 
 class InputEdges:
@@ -61,43 +63,27 @@ class InputEdges:
     def __init__(self, tensors: Sequence[torch.Tensor], sequence: int) -> None:
         self.sequence = sequence
         self.edges: dict[Edge, list[int]] = {}
-        self.leaves: dict[int, list[tuple[int, torch.Tensor]]] = {}
+        self.leaves: dict[int, list[int]] = {}  # by identity: the call holds the tensors
         for slot, tensor in enumerate(tensors):
-            if not tensor.requires_grad:
-                continue
-            node = tensor.grad_fn
-            if node is None:
-                self.leaves.setdefault(id(tensor), []).append((slot, tensor))
-            else:
-                self.edges.setdefault((node, tensor.output_nr), []).append(slot)
+            if tensor.requires_grad:
+                node = tensor.grad_fn
+                if node is None:
+                    self.leaves.setdefault(id(tensor), []).append(slot)
+                else:
+                    self.edges.setdefault((node, tensor.output_nr), []).append(slot)
 
-    def slots_of(self, node: Node, output: int) -> Sequence[int]:
+    def slots_of(self, node: Any, output: int) -> Sequence[int]:
         """Return the inputs whose gradient flows along this edge."""
-        if type(node) is not _Accumulator:
-            return self.edges.get((node, output), ())
-        leaf_node: Any = node
-        return self.slots_of_leaf(leaf_node.variable)
+        if type(node) is _Accumulator:
+            return self.leaves.get(id(node.variable), ())
+        return self.edges.get((node, output), ())
 
-    def slots_of_leaf(self, leaf: torch.Tensor) -> Sequence[int]:
-        return [slot for slot, _ in self.leaves.get(id(leaf), ())]
-
-    def targets(self, node: Node, output: int) -> Sequence[Target]:
-        """Return what the gradient along this edge belongs to; nothing where it leads on into the graph."""
-        slots = self.slots_of(node, output)
-        if slots:
-            return [Target(slot) for slot in slots]
-        if not self.leaves or type(node).__name__ != _CAST:
-            return ()
-        following, place = node.next_functions[0]
-        if following is None or type(following) is not _Accumulator:
-            return ()
-        leaf_node: Any = following
-        return [Target(slot, leaf_node.variable.dtype) for slot in self.slots_of(following, place)]
-
-
-def next_sequence() -> int:
-    """Return the number that the next node of this thread gets."""
-    return int(torch.autograd._get_sequence_nr())  # type: ignore[attr-defined]
+    def slots_of_cast(self, node: Node) -> tuple[Sequence[int], torch.dtype | None]:
+        """Return the leaves that a node casts, and their dtype."""
+        following: Any = node.next_functions[0][0]
+        if type(following) is not _Accumulator:
+            return (), None
+        return self.leaves.get(id(following.variable), ()), following.variable.dtype
 
 
 def in_compiled_backward() -> bool:
@@ -106,35 +92,49 @@ def in_compiled_backward() -> bool:
     return node is not None and node.name().startswith("CompiledFunction")
 
 
-def ends_of(roots: Iterable[Node], before: InputEdges) -> list[End]:
+def ends_of(roots: Iterable[Node], before: InputEdges) -> Ends:
     """Visit the nodes made since `before` was; return those that end in an input's edge.
 
     Raises `ForeignGraphError` where an input is reached through nodes that are not the call's.
     """
     ends: list[End] = []
+    reached: set[int] = set()
+    needs_sums = False
     waiting = list(roots)
     visited, older = set(waiting), list[Node]()
+    leaves, edges = before.leaves, before.edges
     while waiting:
         node = waiting.pop()
         if node._sequence_nr() < before.sequence:
             # What is older than the call was not made by it: a tensor it closed over.
             older.append(node)
             continue
-        targets: list[tuple[int, Target]] = []
+        end = End(node, [], [])
+        following: Any
         for place, (following, output) in enumerate(node.next_functions):
             if following is None:
                 continue
-            reached = before.targets(following, output)
-            if reached:
-                targets += [(place, target) for target in reached]
-            elif type(following) is not _Accumulator and following not in visited:
+            is_leaf = type(following) is _Accumulator
+            slots = leaves.get(id(following.variable)) if is_leaf else edges.get((following, output))
+            if slots:
+                end.inputs += [(place, slot) for slot in slots] if len(slots) > 1 else ((place, slots[0]),)
+                needs_sums = needs_sums or not reached.isdisjoint(slots)
+                reached.update(slots)
+                continue
+            if leaves and type(following).__name__ == _CAST:
+                slots, dtype = before.slots_of_cast(following)  # type: ignore[assignment]
+                if slots and dtype is not None:
+                    end.casts += [(place, slot, dtype) for slot in slots]
+                    needs_sums = True
+                    continue
+            if not is_leaf and following not in visited:
                 visited.add(following)
                 waiting.append(following)
-        if targets:
-            ends.append(End(node, targets))
+        if end.inputs or end.casts:
+            ends.append(end)
     if older and _leads_to_an_input(older, before):
         raise ForeignGraphError
-    return ends
+    return Ends(ends, needs_sums)
 
 
 def _leads_to_an_input(nodes: Sequence[Node], before: InputEdges) -> bool:

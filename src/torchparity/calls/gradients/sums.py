@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
-from torchparity.calls.gradients.edges import End, Target
+from torchparity.calls.gradients.edges import End
 
 Whole = list[tuple[int, torch.Tensor]]  # gradients that are complete, by the slot of their input
+
+
+class Target(NamedTuple):
+    """What a part belongs to: an input, or the cast of an input whose dtype is `cast_to`."""
+
+    slot: int
+    cast_to: torch.dtype | None = None
 
 
 class GradientSums:
@@ -28,21 +35,17 @@ class GradientSums:
         self._nodes: Counter[Target] = Counter()
         self._parts: dict[tuple[Target, int], list[torch.Tensor | None]] = {}
         for end in ends:
-            self._expected.update(target for _, target in end.targets)
-            self._nodes.update({target for _, target in end.targets})
+            targets = [Target(slot) for _, slot in end.inputs] + [Target(slot, dtype) for _, slot, dtype in end.casts]
+            self._expected.update(targets)
+            self._nodes.update(set(targets))
         for target in list(self._expected):
             if target.cast_to is not None:  # the cast is one more node that leads to the input
                 self._expected[Target(target.slot)] += 1
                 self._nodes[Target(target.slot)] += 1
 
-    @staticmethod
-    def are_needed(ends: Sequence[End]) -> bool:
-        """Tell whether any input's gradient has several parts, or is cast."""
-        slots = [target.slot for end in ends for _, target in end.targets]
-        return len(set(slots)) < len(slots) or any(target.cast_to for end in ends for _, target in end.targets)
-
-    def add(self, target: Target, part: torch.Tensor | None) -> Whole:
-        """Add a part; return the gradients that it makes complete."""
+    def add(self, slot: int, cast_to: torch.dtype | None, part: torch.Tensor | None) -> Whole:
+        """Add a part of an input's gradient, or of that of its cast; return the gradients that it makes complete."""
+        target = Target(slot, cast_to)
         expected = self._expected[target]
         if expected == 1:
             return self._complete(target, part)
@@ -59,11 +62,10 @@ class GradientSums:
         """Return what has come of a gradient although not every node that leads to it ran."""
         target, graph_task = key
         whole: Whole = []
-        if target.cast_to is None:
-            casts = [other for other in self._parts if other[0].slot == target.slot and other[0].cast_to is not None]
-            for other in casts:
-                if other[1] == graph_task:
-                    whole += self._add_up(other)
+        for other in list(self._parts):
+            is_cast_of_it = target.cast_to is None and other[0].cast_to is not None and other[0].slot == target.slot
+            if is_cast_of_it and other[1] == graph_task:
+                whole += self._add_up(other)
         if key in self._parts:
             whole += self._add_up(key)
         return whole
@@ -77,7 +79,7 @@ class GradientSums:
 
     def _complete(self, target: Target, gradient: torch.Tensor | None) -> Whole:
         if target.cast_to is not None:
-            return self.add(Target(target.slot), None if gradient is None else _cast(gradient, target.cast_to))
+            return self.add(target.slot, None, None if gradient is None else _cast(gradient, target.cast_to))
         return [] if gradient is None else [(target.slot, gradient)]
 
 

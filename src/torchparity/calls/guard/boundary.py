@@ -19,9 +19,13 @@ Result = TypeVar("Result")
 
 
 class Failures:
-    """What failed in one listener or dispatcher: each kind is logged once and counted."""
+    """What failed in one listener or dispatcher: each kind is logged once and counted.
 
-    def __init__(self) -> None:
+    `work` says what it does with a call, for the sentence that is logged.
+    """
+
+    def __init__(self, work: str = "record") -> None:
+        self._work = work
         self._ever: Counter[str] = Counter()
         self._in_step: Counter[str] = Counter()
 
@@ -30,7 +34,7 @@ class Failures:
         self._ever[kind] += 1
         self._in_step[kind] += 1
         if self._ever[kind] == 1:
-            _log.warning("torchparity could not record %s; training goes on, and so does recording", kind)
+            _log.warning("torchparity could not %s %s; training goes on, and so does recording", self._work, kind)
 
     def sentences(self) -> list[str]:
         """Return one sentence per kind of failure, for the end of the run."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from types import CodeType, FrameType
 
 from torchparity.calls.guard.frames import Place, Stack, has_caller
@@ -27,7 +28,8 @@ class Nesting:
     parents gives the frame it is called from, and what no longer runs is left.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, optimizer_was_interrupted: Callable[[], None]) -> None:
+        self._optimizer_was_interrupted = optimizer_was_interrupted
         self._thread = _Thread()
         self._step = 0
         self._module_code: CodeType | None = None  # the function of torch's that calls the hooks of modules
@@ -91,25 +93,26 @@ class Nesting:
             while parents and parents.pop() != OPTIMIZER:
                 pass
 
-    def leave_ended_optimizers(self, stack: Stack) -> bool:
-        """Leave the optimizers that raised, for which torch runs no hook; tell whether there was one."""
-        has_left = False
+    def leave_ended_optimizers(self, stack: Stack) -> None:
+        """Leave the optimizers that raised, for which torch runs no hook."""
         while OPTIMIZER in self.parents and not stack.is_inside(self._thread.optimizers[-1]):
             self.leave_optimizer()
-            has_left = True
-        return has_left
+            self._optimizer_was_interrupted()
 
-    def leave_ended(self, frame: FrameType) -> bool:
-        """Leave what was interrupted before the call at `frame`; tell whether an optimizer was."""
-        parents = self.parents
+    def parents_at(self, frame: FrameType) -> tuple[str, ...]:
+        """Return what the call at `frame` is inside of, after leaving what was interrupted before it."""
+        thread = self._thread
+        if thread.step != self._step:
+            thread.step, thread.parents, thread.optimizers = self._step, [], []
+        parents = thread.parents
         if not parents:
-            return False
+            return ()
         if parents[-1] == OPTIMIZER:
-            is_running = has_caller(frame, self._thread.optimizers[-1].code)
-            return not is_running and self.leave_ended_optimizers(Stack(frame))
-        if self._module_code is not None and not has_caller(frame, self._module_code):
+            if not has_caller(frame, thread.optimizers[-1].code):
+                self.leave_ended_optimizers(Stack(frame))
+        elif self._module_code is not None and not has_caller(frame, self._module_code):
             parents.clear()
-        return False
+        return tuple(parents)
 
     def leave_all(self) -> None:
         """Leave everything in this thread: nobody listens any more."""

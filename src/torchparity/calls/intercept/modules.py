@@ -193,6 +193,7 @@ class ModuleInterceptor:
             module=module,
             module_name=name,
             is_recompute=bool(mark),
+            writes=True,
         )
         dispatcher.begin(call, audience.listeners)
         if any(state is not None for _, state in call.hearers):
@@ -239,8 +240,7 @@ class ModuleInterceptor:
     def _close_interrupted(self, stack: Stack) -> None:
         while self._thread.open and not stack.is_inside(self._thread.open[-1].place):
             self._give_up(self._close_innermost())
-        if self._dispatcher.nesting.leave_ended_optimizers(stack):
-            self._dispatcher.wrote_unseen("optimizer")
+        self._dispatcher.nesting.leave_ended_optimizers(stack)
 
     def _give_up(self, opened: _Open) -> None:
         if opened.call is not None and opened.call.step == self._dispatcher.step:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
+import msgspec
 import torch
 from torch.nn.parameter import is_lazy
 
@@ -54,22 +55,16 @@ class Coverage:
         return self.apis and op.kind in (Kind.COLLECTIVE, Kind.CUSTOM)
 
 
-class _OpenRecord:
-    """What the recorder keeps of a call: its draft until it returns, then its backward passes."""
+class _OpenRecord(msgspec.Struct, eq=False):
+    """What the recorder keeps of a call: its draft until it returns, then its backward passes.
 
-    __slots__ = ("draft", "passes", "plan", "step")
+    Hooks on the graph keep this object, so it lets go of the draft as soon as that is complete.
+    """
 
-    def __init__(self, draft: Draft, plan: Plan, step: int) -> None:
-        self.draft: Draft | None = draft
-        self.plan, self.step = plan, step
-        self.passes: dict[int, Draft] = {}  # by autograd's number of the pass
-
-    def take_draft(self) -> Draft:
-        """Return the draft and let go of it: hooks on the graph keep this object, which must stay small."""
-        draft, self.draft = self.draft, None
-        if draft is None:
-            raise OutlivedError
-        return draft
+    draft: Draft | None
+    plan: Plan
+    step: int
+    passes: dict[int, Draft] = {}  # by autograd's number of the pass
 
 
 class Recorder(Listener):
@@ -111,7 +106,11 @@ class Recorder(Listener):
             self.measurements.never_cache(*inputs.tensors)
         if plan.observes_inputs:
             draft.input_args, draft.input_kwargs = call.args_form, call.kwargs_form
-            draft.inputs = self._observe(inputs, plan)
+            draft.inputs = (
+                self._observe_with_lists(inputs, plan)
+                if inputs.ranges
+                else self.measurements.observe_all(inputs.tensors, keep_values=plan.keeps_values)
+            )
         if call.module is not None:
             self._called_modules.add(call.module_name)
             draft.parameters = self._observe_parameters(call.module, plan)
@@ -123,26 +122,30 @@ class Recorder(Listener):
 
     def after(self, call: Call, state: _OpenRecord, output: Any) -> None:
         """Observe the outputs of a call and add its record."""
-        inputs, outputs = call.inputs(), call.outputs(output)
-        if call.op.kind is Kind.COMPUTES and not inputs.tensors and not outputs.tensors:
+        outputs = call.outputs(output)
+        if call.op.kind is Kind.COMPUTES and not call.tensors and not outputs.tensors:
             return  # torch.device("cpu"), torch.set_grad_enabled(False): nothing to compare
-        if call.module is None:
-            self._invalidate_written(call, inputs.tensors, output)
-        draft, plan = state.take_draft(), state.plan
-        draft.seconds = call.seconds
-        if plan.observes_outputs:
+        if call.module is None and (call.writes or output is None):
+            self._invalidate_written(call, output)
+        draft, plan = state.draft, state.plan
+        if draft is not None and plan.observes_outputs:
             draft.output = call.output_form
-            draft.outputs = self._observe(outputs, plan, remember=not call.op.creates)
+            draft.outputs = (
+                self._observe_with_lists(outputs, plan)
+                if outputs.ranges and not call.op.creates
+                else self.measurements.observe_all(
+                    outputs.tensors, remember=not call.op.creates, keep_values=plan.keeps_values
+                )
+            )
         self.measurements.flush()
-        self._add_call(call, draft, state)
+        self._add_call(call, state)
 
     def raised(self, call: Call, state: _OpenRecord, error: BaseException) -> None:
         """Add the record of a call that raised."""
-        draft = state.take_draft()
-        draft.seconds = call.seconds
-        draft.error = f"{type(error).__name__}: {str(error)[:500]}"
+        if state.draft is not None:
+            state.draft.error = f"{type(error).__name__}: {str(error)[:500]}"
         self.measurements.flush()
-        self._add_call(call, draft, state)
+        self._add_call(call, state)
 
     def gradients(self, call: Call, state: _OpenRecord, received: Gradients, returned: Gradients) -> None:
         """Observe the gradients of a call, in a record of their own for each backward pass."""
@@ -229,13 +232,15 @@ class Recorder(Listener):
                 self._stacks.forget()
             return FinishedStep(drafts, stacks, construct, fill)
 
-    def _add_call(self, call: Call, draft: Draft, state: _OpenRecord) -> None:
+    def _add_call(self, call: Call, state: _OpenRecord) -> None:
+        draft, state.draft = state.draft, None
         with self._lock:
-            if state.step != self._step:
+            if draft is None or state.step != self._step:
                 raise OutlivedError
             if not state.plan.keeps_forward and draft.error is None:
                 return
-            self.add(draft, call.parent)
+            draft.seconds = call.seconds
+            self.add(draft, call.parents[-1] if call.parents else None)
             if self._stacks is not None and call.frame is not None:
                 self._stacks.note(draft.name, call.frame)
 
@@ -256,11 +261,9 @@ class Recorder(Listener):
             self.add(draft, None if call.parent is None else backward_of(call.parent))
         return draft
 
-    def _observe(self, flat: Flat, plan: Plan, *, remember: bool = True) -> list[ObservedTensor]:
-        """Observe the tensors of one side of a call; long lists each as a whole."""
+    def _observe_with_lists(self, flat: Flat, plan: Plan) -> list[ObservedTensor]:
+        """Observe tensors among which are long lists, each as a whole: an optimizer hands the same ones over again."""
         observe_all, keeps_values = self.measurements.observe_all, plan.keeps_values
-        if not flat.ranges or not remember:
-            return observe_all(flat.tensors, remember=remember, keep_values=keeps_values)
         observed: list[ObservedTensor] = []
         for place in flat.ranges:
             observed += observe_all(flat.tensors[len(observed) : place.start], keep_values=keeps_values)
@@ -275,14 +278,14 @@ class Recorder(Listener):
             if parameter is not None and not is_lazy(parameter)
         }
 
-    def _invalidate_written(self, call: Call, inputs: Sequence[torch.Tensor], output: Any) -> None:
+    def _invalidate_written(self, call: Call, output: Any) -> None:
         op = call.op
         if op.writes_unversioned:
-            self.measurements.invalidate(*(tensor for tensor in inputs if op.may_write(tensor)))
+            self.measurements.invalidate(*(tensor for tensor in call.tensors if op.may_write(tensor)))
         elif op.writes and call.args and isinstance(output, torch.Tensor) and output is call.args[0]:
             self.measurements.invalidate_aliases(output)  # an alias of its storage may be at the same version number
         elif output is None or "out" in call.kwargs:
-            self.measurements.invalidate_aliases(*inputs)  # fused optimizers bump no version
+            self.measurements.invalidate_aliases(*call.tensors)  # fused optimizers bump no version
 
     def _takes_parameter_gradient(self, module: str, record: str, only_called: bool) -> bool:
         """Decide about a gradient: it belongs to the module's calls. Some modules' weights are used without a call."""

@@ -99,7 +99,7 @@ def _from_journal(folder: Path) -> PartContent:
                 name, direction, record = entry
                 records |= _records({str(name): record}, path, problems, debug=direction == "debug")
         except (DamagedFileError, ValueError, TypeError):
-            problems.append(f"{path}: line {number} is damaged and was passed over.")
+            problems.append(f"{path}: line {number} is damaged and was skipped.")
     lost = "; the last one is cut off" if rest else ""
     recovered = f"{counted(len(records), 'record')} of it could be recovered"
     problems.append(f"{folder}: the recording ended before this step did; {recovered}{lost}.")
