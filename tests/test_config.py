@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+from typing import Annotated, Literal, Union, get_args, get_origin, get_type_hints
 
 import pytest
 
-from torchparity.config import capture_config, load_capture_config, load_compare_config, with_keywords
+from torchparity.config import (
+    CaptureConfig,
+    CaptureFields,
+    DebuggerFields,
+    RecordingLevel,
+    RecordingTask,
+    StatisticsFields,
+    StatisticsTask,
+    TensorFields,
+    TensorTask,
+    capture_config,
+    load_capture_config,
+    load_compare_config,
+    with_keywords,
+)
 from torchparity.errors import ConfigError
+from torchparity.recording import PrecisionDebugger, capture
+
+NOT_YET = {"overflow_check", "free_benchmark", "acc_check", "run_ut"}
 
 
 def test_an_empty_config_has_the_documented_defaults():
@@ -137,6 +156,22 @@ def test_fields_of_other_tasks_are_not_offered_to_a_mistyped_keyword():
     assert "overflow_nums" not in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    "refused",
+    [
+        pytest.param(lambda: capture_config({"tsk": "tensor"}), id="file"),
+        pytest.param(lambda: with_keywords({}, {"levle": "L0"}, source="capture"), id="keyword"),
+        pytest.param(lambda: capture_config({"overflow_chek": {}}), id="near-one"),
+    ],
+)
+def test_tasks_that_do_not_exist_yet_are_not_offered(refused):
+    with pytest.raises(ConfigError) as raised:
+        refused()
+
+    assert "Fields here: task, dump_path" in str(raised.value)
+    assert not [block for block in NOT_YET if block in str(raised.value).replace("unknown field 'overflow_chek'", "")]
+
+
 def test_settings_that_are_no_mapping_are_refused():
     with pytest.raises(ConfigError, match="not a list"):
         capture_config([])
@@ -197,3 +232,45 @@ def test_what_old_templates_have_for_other_tools_is_passed_over():
     assert capture_config(template).tensor.list == ["relu"]
     with pytest.raises(ConfigError, match=r"unknown field 'statistics\.file_format'"):
         capture_config({"statistics": {"file_format": "npy"}})
+
+
+def plain(hint):
+    """A field's type as a keyword has it: choices that can be recorded, a list or a tuple for a list."""
+    if get_origin(hint) is Annotated:
+        inner, offered = get_args(hint)[:2]
+        return offered if get_origin(offered) is Literal else plain(inner)
+    if get_origin(hint) is list:
+        (entry,) = get_args(hint)
+        return Union[list[entry], tuple[entry, ...]]  # noqa: UP007 - built at run time
+    return hint
+
+
+def fields_of(kind):
+    hints = get_type_hints(kind, include_extras=True)
+    return {name: plain(hints[name]) for name in kind.__struct_fields__ if name not in NOT_YET}
+
+
+@pytest.mark.parametrize(("block", "keywords"), [(StatisticsTask, StatisticsFields), (TensorTask, TensorFields)])
+def test_blocks_have_the_same_fields_as_mappings_and_as_settings(block, keywords):
+    assert get_type_hints(keywords) == fields_of(block)
+
+
+@pytest.mark.parametrize(("function", "keywords"), [(capture, CaptureFields), (PrecisionDebugger, DebuggerFields)])
+def test_keywords_are_typed_as_the_settings_are(function, keywords):
+    settings = {**fields_of(CaptureConfig), **fields_of(TensorTask), **fields_of(StatisticsTask)}
+    settings |= {"statistics": StatisticsFields, "tensor": TensorFields}
+    in_signature = set(inspect.signature(function).parameters)
+
+    typed = get_type_hints(keywords)
+
+    assert not in_signature & set(typed)
+    assert set(typed) == set(settings) - in_signature - ({"dump_path"} if function is capture else set())
+    for name in set(typed) - {"rank", "step"}:  # those two may also be text such as "4-6"
+        assert typed[name] == settings[name], name
+
+
+def test_tasks_and_levels_that_are_offered_are_those_that_the_settings_offer():
+    hints = get_type_hints(CaptureConfig, include_extras=True)
+
+    assert get_args(hints["task"])[1] == RecordingTask
+    assert get_args(hints["level"])[1] == RecordingLevel
