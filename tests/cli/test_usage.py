@@ -60,3 +60,8 @@ def test_another_framework_is_refused_by_what_there_is(capsys):
 def test_an_argument_too_many_is_named(capsys):
     assert cli.main(["convert", "a", "b", "c", "--to", "pt"]) == 2
     assert "'c'" in capsys.readouterr().err
+
+
+def test_what_comes_after_two_dashes_is_no_option(capsys):
+    assert cli.main(["show", "--", "--nowhere"]) == 2
+    assert "has no option" not in capsys.readouterr().err

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from io import TextIOWrapper
+from itertools import takewhile
 from pathlib import Path
 from types import ModuleType
 
@@ -70,7 +71,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         options, rest = parser.parse_known_args(words)
     except SystemExit as finished:  # argparse ends the process for --help and for mistakes
         return finished.code if isinstance(finished.code, int) else 2
-    # argparse loses a positional argument that may be left out when it comes after an option.
+    # argparse does not assign an optional positional argument that comes after an option.
     if len(rest) == 1 and not rest[0].startswith("-") and getattr(options, "name", "") is None:
         options.name = rest.pop()
     if rest:
@@ -89,8 +90,9 @@ def _refuse_mistyped(words: list[str], of_command: Mapping[str, argparse.Argumen
         there_are = ", ".join(of_command)
         raise ConfigError(f"no command {command!r}.{nearest(command, of_command)} There are: {there_are}.")
     options = list(of_command[command]._option_string_actions)
-    for option in (word.partition("=")[0] for word in words[start + 1 :] if word.startswith("--") and word != "--"):
-        if not any(known.startswith(option) for known in options):  # argparse takes abbreviations
+    before_values = takewhile(lambda word: word != "--", words[start + 1 :])
+    for option in (word.partition("=")[0] for word in before_values if word.startswith("--")):
+        if not any(whole.startswith(option) for whole in options):  # argparse takes abbreviations
             hint = nearest(option, options)
             what_to_do = f".{hint}" if hint else f"; see torchparity {command} --help."
             raise ConfigError(f"{command} has no option {option!r}{what_to_do}")

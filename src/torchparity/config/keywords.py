@@ -1,6 +1,6 @@
 """Settings as keyword arguments: their types for type checkers, and how they combine with a settings file.
 
-A field of the task's own block may be given without the block: `list=["relu"]`. tests/test_config.py
+A field of the task's own block may be given without the block: `list=["relu"]`. tests/config/test_keywords.py
 keeps these types in step with those of settings.py.
 """
 
