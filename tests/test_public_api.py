@@ -53,6 +53,16 @@ def test_every_public_name_loads_and_is_documented(name):
     assert getattr(torchparity, name).__doc__
 
 
+@pytest.mark.parametrize("name", ["capture", "PrecisionDebugger", "seed_all", "to_torch"])
+def test_without_torch_a_name_that_needs_it_says_how_to_install_it(name):
+    code = f"import sys; sys.modules['torch'] = None; import torchparity; torchparity.{name}"
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+
+    assert "MissingTorchError: " in done.stderr
+    assert done.stderr.rstrip().endswith("`pip install torchparity[torch]` adds it.")
+
+
 def test_an_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="no attribute 'campture'"):
         _ = torchparity.campture

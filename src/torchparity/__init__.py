@@ -77,7 +77,14 @@ if not TYPE_CHECKING:  # or type checkers would take every misspelt name for one
     def __getattr__(name: str) -> Any:
         if name not in _HOME:
             raise AttributeError(f"module 'torchparity' has no attribute {name!r}")
-        return getattr(import_module(f"torchparity.{_HOME[name]}"), name)
+        try:
+            return getattr(import_module(f"torchparity.{_HOME[name]}"), name)
+        except ModuleNotFoundError as error:
+            if error.name != "torch":
+                raise
+            from torchparity.errors import MissingTorchError
+
+            raise MissingTorchError(f"torchparity.{name}") from error
 
 
 def __dir__() -> list[str]:
