@@ -3,9 +3,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# `make test TORCH=2.6.0`: an environment with that torch, outside the project, and only one: each is gigabytes.
+OTHERS := $(or $(TMPDIR),/tmp)/torchparity-torch-
+OTHER_READY := $(OTHERS)$(TORCH)/.ready
+OF_TORCH := torch|sympy|networkx|filelock|fsspec|Jinja2|MarkupSafe|mpmath|typing_extensions|setuptools
+TEST_READY := $(if $(TORCH),$(OTHER_READY),$(READY))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format fuzz bench clean
+.PHONY: help setup demo test check format docs picture fuzz bench clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -17,29 +22,43 @@ $(READY): pyproject.toml constraints.txt
 	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $(READY)
 
+$(OTHERS)%/.ready: pyproject.toml constraints.txt
+	@rm -rf $(OTHERS)*
+	@echo "Setting up $(@D) with torch $* (some minutes)"
+	@$(PYTHON) -m venv $(@D)
+	@grep -vE '^($(OF_TORCH))==' constraints.txt > $(@D)/constraints.txt
+	@$(@D)/bin/pip install --quiet --disable-pip-version-check --constraint $(@D)/constraints.txt 'torch==$*' --editable '.[dev]'
+	@touch $@
+
 setup: $(READY) ## make the environment in .venv and nothing else
 
 demo: $(READY) ## record a small GPT twice, once with a fault, and compare
 	@$(BIN)/python examples/demo.py
 
-test: $(READY) ## run the tests
-	$(BIN)/python -m pytest -q
+test: $(TEST_READY) ## run the tests; TORCH=2.6.0 runs them with another torch, in an environment of its own
+	$(dir $(TEST_READY))bin/python -m pytest -q
 
-check: $(READY) ## formatting, lint and types, as CI runs them
+check: $(READY) ## check formatting, lint and types, as CI does
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-format: $(READY) ## format the code and mend what lint can mend
+format: $(READY) ## format the code and fix what lint can fix
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-fuzz: $(READY) ## the fuzz tests in full: 35,000 mutated files
+docs: $(READY) ## write docs/config.md from the settings' types
+	$(BIN)/python -m tools.config_docs
+
+picture: $(READY) ## draw who imports whom into docs/architecture.md
+	$(BIN)/python -m tools.picture
+
+fuzz: $(READY) ## run the fuzz tests in full: 35,000 mutated files
 	TORCHPARITY_FUZZ_CASES=5000 $(BIN)/python -m pytest -q -s -m fuzz tests/fuzz
 
 bench: $(READY) ## run every benchmark; prints one JSON line each
 	@for script in benchmarks/bench_*.py; do $(BIN)/python $$script || exit 1; done
 
 clean: ## remove the environment and everything generated
-	rm -rf $(VENV) demo_run demo_run_faulty demo_tables bench_data .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) demo_run demo_run_faulty demo_tables example_runs bench_data .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

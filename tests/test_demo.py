@@ -60,3 +60,14 @@ def test_what_the_demo_says_to_type_next_works(demo):
     for command in commands:
         done = subprocess.run(shlex.split(command), cwd=folder, capture_output=True, text=True, timeout=100)
         assert done.returncode == 0, done.stderr
+
+
+def test_make_test_with_another_torch_uses_one_environment_outside_the_project(tmp_path):
+    command = ["make", "-n", "test", "TORCH=2.6.0", f"TMPDIR={tmp_path}"]
+
+    recipe = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+
+    assert recipe[0] == f"rm -rf {tmp_path}/torchparity-torch-*"
+    assert any("torch==2.6.0" in line for line in recipe)
+    assert recipe[-1] == f"{tmp_path}/torchparity-torch-2.6.0/bin/python -m pytest -q"
+    assert "TORCH" not in (ROOT / ".ci" / "run").read_text()

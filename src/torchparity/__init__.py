@@ -15,13 +15,14 @@ if TYPE_CHECKING:
     from torchparity.comparing import Comparison, compare
     from torchparity.errors import ParityError
     from torchparity.randomness import random_save, seed_all
-    from torchparity.recording import PrecisionDebugger, capture, module_dump, module_dump_end
+    from torchparity.recording import Capture, PrecisionDebugger, capture, module_dump, module_dump_end
     from torchparity.records import Record, StackGroup, TensorLeaf, ValueLeaf, describe
     from torchparity.storage import RunPart, RunReader, RunWriter, open_run
     from torchparity.tensors import HostTensor
     from torchparity.tensors.torch_tensors import from_torch, to_torch
 
 __all__ = [
+    "Capture",
     "Comparison",
     "HostTensor",
     "ParityError",
@@ -46,6 +47,7 @@ __all__ = [
 ]
 
 _HOME = {
+    "Capture": "recording",
     "Comparison": "comparing",
     "HostTensor": "tensors",
     "ParityError": "errors",
@@ -70,10 +72,19 @@ _HOME = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'torchparity' has no attribute {name!r}")
-    return getattr(import_module(f"torchparity.{_HOME[name]}"), name)
+if not TYPE_CHECKING:  # or type checkers would take every misspelt name for one of these
+
+    def __getattr__(name: str) -> Any:
+        if name not in _HOME:
+            raise AttributeError(f"module 'torchparity' has no attribute {name!r}")
+        try:
+            return getattr(import_module(f"torchparity.{_HOME[name]}"), name)
+        except ModuleNotFoundError as error:
+            if error.name != "torch":
+                raise
+            from torchparity.errors import MissingTorchError
+
+            raise MissingTorchError(f"torchparity.{name}") from error
 
 
 def __dir__() -> list[str]:

@@ -1,19 +1,19 @@
 """Every exception torchparity raises on purpose.
 
 ParityError                 exit code 2: the command line prints it as one sentence
-├── ConfigError             config.json or compare.json: field, value, what would work
+├── ConfigError             a setting, argument or option that cannot be used, and what would work
 ├── RecordNameError         a text that is not the name of a record or an item
 ├── UnknownPluginError      a format, device or kernel that does not exist
-├── MissingTorchError       recording was asked for where torch is not installed
-├── RecordingEndedError     every step that was asked for is recorded, and the training was to end with it
+├── MissingTorchError       torch is needed and not installed
+├── RecordingEndedError     no fault: enable_dataloader ends the training after the last step to record
 ├── RunError                something about a run folder
 │   ├── RunNotFoundError    the path does not exist or holds no run
 │   ├── RunExistsError      the path already holds a run
 │   ├── NotRecordedError    the run has no such step, rank, record, item or tensor
-│   ├── DamagedFileError    a file that cannot be what it says it is
-│   ├── UnsafeFileError     a file that asks for something a reader must not do
-│   └── RunWriteError       the disk refused
-└── InternalError           exit code 3: our fault
+│   ├── DamagedFileError    a file whose content is not what its format says
+│   │   └── UnsafeFileError a file that asks its reader to run code or to leave its folder
+│   └── RunWriteError       a file that cannot be written
+└── InternalError           exit code 3: a fault of torchparity
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class ParityError(Exception):
 
 
 class ConfigError(ParityError):
-    """A settings file or argument that cannot be used."""
+    """A setting, an argument or an option of the command line that cannot be used."""
 
 
 class RecordNameError(ParityError):
-    """A text that does not follow the grammar of record or item names."""
+    """A text that is not the name of a record or an item."""
 
 
 class UnknownPluginError(ParityError):
@@ -58,7 +58,7 @@ class MissingTorchError(ParityError):
 
 
 class RecordingEndedError(ParityError):
-    """What `enable_dataloader` ends a training with: nothing is wrong."""
+    """Raised by `enable_dataloader` to end the training after the last step to record; it is no fault."""
 
     def __init__(self, step: int) -> None:
         self.step = step
@@ -91,20 +91,20 @@ class NotRecordedError(RunError):
 
 
 class DamagedFileError(RunError):
-    """A file whose content cannot be what it says it is."""
+    """A file whose content is not what its format says."""
 
     def __init__(self, path: Path | str, problem: str) -> None:
-        # What a file says about itself may be megabytes long or span lines.
+        # Text from a damaged file may be megabytes long or span lines.
         self.path, self.problem = Path(path), " ".join(problem[: 2 * _LONGEST_QUOTE].split())
         super().__init__(f"{path}: {self.problem}.")
 
 
 class UnsafeFileError(DamagedFileError):
-    """A file that asks for something a reader must not do: run code, leave its folder."""
+    """A file that asks its reader to run code or to leave its folder."""
 
 
 class RunWriteError(RunError):
-    """The disk, a quota or a permission refused a write."""
+    """A file that cannot be written: a full disk, a quota, a permission."""
 
     def __init__(self, path: Path | str, reason: str) -> None:
         self.path = Path(path)
@@ -120,8 +120,8 @@ class InternalError(ParityError):
 def nearest(name: str, available: Iterable[str]) -> str:
     """Return " Did you mean 'x'?" for the closest of `available`, or nothing."""
     names = list(available)
-    if len(names) > _MOST_COMPARED:  # comparing is slow; whoever mistypes gets the two ends right
-        names = [known for known in names if known[:4] == name[:4] and known[-4:] == name[-4:]][:_MOST_COMPARED]
+    if len(names) > _MOST_COMPARED:  # comparing is slow, and most typing errors leave both ends right
+        names = [each for each in names if each[:4] == name[:4] and each[-4:] == name[-4:]][:_MOST_COMPARED]
     guess = get_close_matches(name[:_LONGEST_QUOTE], names, n=1)
     return f" Did you mean {guess[0]!r}?" if guess else ""
 

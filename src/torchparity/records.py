@@ -90,6 +90,7 @@ class TensorLeaf(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def numel(self) -> int:
+        """The number of elements."""
         count = 1
         for size in self.shape:
             count *= size

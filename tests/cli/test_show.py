@@ -314,8 +314,8 @@ def test_help_imports_nothing_heavy(arguments):
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-def test_no_command_is_a_usage_error():
-    assert "COMMAND" in run(check=2).stderr
+def test_options_without_a_command_are_a_usage_error():
+    assert "COMMAND" in run("-f", "pytorch", check=2).stderr
 
 
 def test_a_file_that_is_gone_is_said_once(tmp_path):

@@ -1,33 +1,38 @@
 """The command line: one file per command, each with `add_arguments` and `run`.
 
-A command's first docstring line is its help text. Nothing heavy is imported before a
-command runs, so that help appears at once.
+The first line of a command's docstring is its help text. Commands import what they need
+when they run, so that help appears at once.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from io import TextIOWrapper
+from itertools import takewhile
 from pathlib import Path
 from types import ModuleType
 
 from rich_argparse import RawDescriptionRichHelpFormatter
 
-from torchparity.cli._output import forget_stdout
-from torchparity.errors import InternalError, ParityError, RunWriteError
+from torchparity.cli.terminal.output import forget_stdout
+from torchparity.errors import ConfigError, InternalError, ParityError, RunWriteError, nearest
 from torchparity.text import printable
 from torchparity.version import __version__
 
 
 def command_names() -> list[str]:
+    """Return the commands: one for each file of this folder."""
     return sorted(file.stem for file in Path(__file__).parent.glob("[!_]*.py"))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; return its exit code: 0 fine, 1 differences, 2 usage or bad input, 3 our fault."""
+    """Run one command; return its exit code.
+
+    0: success, also of help; 1: the runs differ; 2: wrong usage or unreadable input; 3: a fault of torchparity.
+    """
     code = 0
     try:
         for stream in (sys.stdout, sys.stderr):
@@ -40,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ParityError as error:
         return _fail(error)
     except BrokenPipeError:
-        forget_stdout()  # the reader of our output has seen enough
+        forget_stdout()  # the reader of our output has closed it
         return code
     except OSError as error:  # a full disk behind ">"
         forget_stdout()
@@ -55,20 +60,52 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: Sequence[str] | None) -> int:
+    words = list(sys.argv[1:] if arguments is None else arguments)
     commands: dict[str, ModuleType] = {name: import_module(f"torchparity.cli.{name}") for name in command_names()}
-    parser = _parser(commands)
+    parser, of_command = _parsers(commands)
+    if not words:
+        parser.print_help()
+        return 0
+    _refuse_mistyped(words, of_command)
     try:
-        options, rest = parser.parse_known_args(arguments)
+        options, rest = parser.parse_known_args(words)
     except SystemExit as finished:  # argparse ends the process for --help and for mistakes
         return finished.code if isinstance(finished.code, int) else 2
-    # argparse loses a positional argument that may be left out when it comes after an option.
+    # argparse does not assign an optional positional argument that comes after an option.
     if len(rest) == 1 and not rest[0].startswith("-") and getattr(options, "name", "") is None:
         options.name = rest.pop()
     if rest:
-        print(f"torchparity: unrecognized arguments: {' '.join(rest)}", file=sys.stderr)
-        return 2
+        raise ConfigError(f"{options.command} has no use for {rest[0]!r}; see torchparity {options.command} --help.")
     code: int = commands[options.command].run(options)
     return code
+
+
+def _refuse_mistyped(words: list[str], of_command: Mapping[str, argparse.ArgumentParser]) -> None:
+    """Raise `ConfigError` for a command or a long option that does not exist, with the nearest one that does."""
+    start = _place_of_command(words)
+    if start is None:
+        return
+    command = words[start]
+    if command not in of_command:
+        there_are = ", ".join(of_command)
+        raise ConfigError(f"no command {command!r}.{nearest(command, of_command)} There are: {there_are}.")
+    options = list(of_command[command]._option_string_actions)
+    before_values = takewhile(lambda word: word != "--", words[start + 1 :])
+    for option in (word.partition("=")[0] for word in before_values if word.startswith("--")):
+        if not any(whole.startswith(option) for whole in options):  # argparse takes abbreviations
+            hint = nearest(option, options)
+            what_to_do = f".{hint}" if hint else f"; see torchparity {command} --help."
+            raise ConfigError(f"{command} has no option {option!r}{what_to_do}")
+
+
+def _place_of_command(words: list[str]) -> int | None:
+    """Return the index of the first word that is neither an option nor the value of `-f`."""
+    is_value = False
+    for index, word in enumerate(words):
+        if not is_value and not word.startswith("-"):
+            return index
+        is_value = word in ("-f", "--framework")
+    return None
 
 
 def _fail(error: ParityError) -> int:
@@ -76,20 +113,28 @@ def _fail(error: ParityError) -> int:
     return error.exit_code
 
 
-def _parser(commands: dict[str, ModuleType]) -> argparse.ArgumentParser:
+def _parsers(
+    commands: dict[str, ModuleType],
+) -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
+    """Return the parser of the whole command line, and those of the commands by name."""
     parser = argparse.ArgumentParser(
         prog="torchparity",
         description="Find the operator that makes two PyTorch runs disagree.",
+        epilog="Exit codes: 0 success, 1 the runs differ, 2 wrong usage or unreadable input, 3 a fault of torchparity.",
         formatter_class=RawDescriptionRichHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"torchparity {__version__}")
-    parser.add_argument("-f", "--framework", choices=["pytorch"], help="accepted as msprobe has it; there is one")
+    parser.add_argument(
+        "-f", "--framework", choices=["pytorch"], help="accepted for msprobe's command lines; there is one"
+    )
     # argparse would make a formatter to find the program's name, which loads rich.
     added = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, prog="torchparity")
+    of_command: dict[str, argparse.ArgumentParser] = {}
     for name, module in commands.items():
         summary = (module.__doc__ or "").splitlines()[0].partition(": ")[2]
         command = added.add_parser(
             name, help=summary, description=module.__doc__, formatter_class=RawDescriptionRichHelpFormatter
         )
         module.add_arguments(command)
-    return parser
+        of_command[name] = command
+    return parser, of_command

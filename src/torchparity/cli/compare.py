@@ -72,8 +72,8 @@ def run(options: Namespace) -> int:
 
 
 def _run(options: Namespace) -> int:
-    from torchparity.cli._output import forget_stdout
-    from torchparity.cli._progress import progress
+    from torchparity.cli.terminal.output import forget_stdout
+    from torchparity.cli.terminal.progress import progress
     from torchparity.comparing import compare_runs
     from torchparity.comparing.pairing.mapping import read_mapping
 

@@ -59,10 +59,12 @@ class HostTensor:
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """The size of each dimension."""
         return self.array.shape
 
     @property
     def nbytes(self) -> int:
+        """The size of the values in bytes."""
         return self.array.nbytes
 
     def raw(self) -> npt.NDArray[np.uint8]:

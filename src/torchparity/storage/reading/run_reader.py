@@ -53,10 +53,12 @@ class RunReader:
 
     @property
     def steps(self) -> list[int]:
+        """The numbers of the recorded steps, in order."""
         return sorted({part.step for part in self.parts})
 
     @property
     def ranks(self) -> list[int]:
+        """The recorded ranks, in order."""
         return sorted({part.rank for part in self.parts})
 
     def part(self, step: int | None = None, rank: int | None = None) -> RunPart:
@@ -90,6 +92,7 @@ class RunPart:
 
     @property
     def info(self) -> RunInfo:
+        """The head of dump.json: task, level, the tool that wrote it."""
         return self._content.info
 
     @property

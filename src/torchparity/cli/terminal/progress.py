@@ -1,4 +1,4 @@
-"""What a person sees while a command works: a bar on a terminal, nothing anywhere else."""
+"""The progress bar: shown on a terminal, nowhere else."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Show = Callable[[str, int, int], None]
 
 @contextmanager
 def progress() -> Iterator[Show]:
-    """Give a function that shows what is being done, how much of it is done, and of how much; 0 is not known."""
+    """Give a function to call with what is being done, how much of it is done, and of how much (0: unknown)."""
     if sys.stderr is None or not sys.stderr.isatty():
         yield lambda what, done, of: None
         return

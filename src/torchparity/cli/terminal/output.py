@@ -1,4 +1,4 @@
-"""Standard output whose reader may go away."""
+"""Standard output whose reader may have closed it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ import sys
 
 
 def forget_stdout() -> None:
-    """Point stdout away, or Python fails once more when it flushes at exit."""
+    """Point stdout to nowhere, or Python fails once more when it flushes at exit."""
     if sys.stdout is not None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,63 @@
+"""Settings that each field allows alone but that do not work together."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+from torchparity.config.refusals import bad_value
+from torchparity.config.settings import CaptureConfig, DataMode, FreeBenchmarkTask
+from torchparity.errors import ConfigError
+
+
+def check_consistency(config: CaptureConfig, source: str) -> None:
+    """Raise `ConfigError` for the first combination of settings that cannot work."""
+    if config.level == "L2":
+        raise ConfigError(f"{source}: level 'L2' (kernels) needs the vendor's dump; use 'L0', 'L1', 'mix' or 'debug'.")
+    if not config.dump_path:
+        raise bad_value(source, "dump_path", config.dump_path, "the folder to write to")
+    for task, block in (("statistics", config.statistics), ("tensor", config.tensor)):
+        if not block.data_mode:
+            raise bad_value(
+                source, f"{task}.data_mode", block.data_mode, "['all'] or some of " + ", ".join(get_args(DataMode))
+            )
+        if len(block.scope) not in (0, 2) and not (len(block.scope) == 1 and config.level == "mix"):
+            raise bad_value(source, f"{task}.scope", block.scope, "the first and the last name of a range, or empty")
+    if config.async_dump and config.task == "tensor" and not config.tensor.list:
+        raise ConfigError(
+            f"{source}: async_dump with task 'tensor' needs 'tensor.list', or device memory would fill up."
+        )
+    if config.async_dump and _summary_mode(config) == "md5":
+        raise ConfigError(f"{source}: async_dump cannot be used with summary_mode 'md5'; switch one of them off.")
+    if config.task == "tensor" and config.tensor.bench_path and config.tensor.summary_mode != "md5":
+        raise ConfigError(f"{source}: tensor.bench_path compares checksums; it needs tensor.summary_mode 'md5'.")
+    for field, number, least in (
+        ("tensor.diff_nums", config.tensor.diff_nums, -1),
+        ("overflow_check.overflow_nums", config.overflow_check.overflow_nums, -1),
+    ):
+        if number < least or number == 0:
+            raise bad_value(source, field, number, "a whole number from 1, or -1 for no limit")
+    if config.task == "free_benchmark":
+        _check_free_benchmark(config.free_benchmark, source)
+
+
+def _summary_mode(config: CaptureConfig) -> str:
+    return config.tensor.summary_mode if config.task == "tensor" else config.statistics.summary_mode
+
+
+def _check_free_benchmark(block: FreeBenchmarkTask, source: str) -> None:
+    where = f"{source}: free_benchmark"
+    if block.scope and block.list:
+        raise ConfigError(f"{where}: give 'scope' or 'list', not both.")
+    if (block.fuzz_device == "cpu") != (block.pert_mode == "to_cpu"):
+        raise ConfigError(
+            f"{where}: fuzz_device 'cpu' and pert_mode 'to_cpu' go together; one is set without the other."
+        )
+    if block.handler_type == "fix" and block.pert_mode not in ("improve_precision", "to_cpu"):
+        raise ConfigError(f"{where}: handler_type 'fix' works with pert_mode 'improve_precision' or 'to_cpu' only.")
+    if block.handler_type == "fix" and (block.if_preheat or block.fuzz_stage == "backward"):
+        raise ConfigError(f"{where}: handler_type 'fix' works neither with if_preheat nor with fuzz_stage 'backward'.")
+    if block.fuzz_stage == "backward" and not block.list:
+        raise ConfigError(f"{where}: fuzz_stage 'backward' needs 'list', since the listed APIs' activations are kept.")
+    for field, number in (("preheat_step", block.preheat_step), ("max_sample", block.max_sample)):
+        if number < 1:
+            raise bad_value(source, f"free_benchmark.{field}", number, "a whole number from 1")

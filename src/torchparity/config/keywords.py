@@ -1,0 +1,98 @@
+"""Settings as keyword arguments: their types for type checkers, and how they combine with a settings file.
+
+A field of the task's own block may be given without the block: `list=["relu"]`. tests/config/test_keywords.py
+keeps these types in step with those of settings.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypedDict
+
+from torchparity.config.refusals import unknown_field
+from torchparity.config.settings import (
+    BLOCKS,
+    CaptureConfig,
+    DataMode,
+    Precision,
+    RiskLevel,
+    SummaryMode,
+    TensorFormatName,
+    offered,
+)
+
+Texts = list[str] | tuple[str, ...]  # no Sequence[str]: a single text is one, too
+Modes = list[DataMode] | tuple[DataMode, ...]
+IndexRange = int | str | Sequence[int | str] | None
+
+
+class StatisticsFields(TypedDict, total=False):
+    """The `statistics` block as a mapping."""
+
+    scope: Texts
+    list: Texts
+    tensor_list: Texts
+    data_mode: Modes
+    summary_mode: SummaryMode
+
+
+class TensorFields(TypedDict, total=False):
+    """The `tensor` block as a mapping."""
+
+    scope: Texts
+    list: Texts
+    data_mode: Modes
+    summary_mode: SummaryMode
+    tensor_format: TensorFormatName
+    bench_path: str | None
+    diff_nums: int
+
+
+class DebuggerFields(TypedDict, total=False):
+    """The keyword arguments of `PrecisionDebugger` beside those in its signature; docs/config.md explains each."""
+
+    rank: IndexRange
+    async_dump: bool
+    extra_info: bool
+    precision: Precision
+    risk_level: RiskLevel
+    dump_enable: bool | None
+    enable_dataloader: bool
+    views: bool
+    all_frames: bool
+    overwrite: bool
+    statistics: StatisticsFields
+    tensor: TensorFields
+    scope: Texts
+    list: Texts
+    tensor_list: Texts
+    data_mode: Modes
+    summary_mode: SummaryMode
+    tensor_format: TensorFormatName
+    bench_path: str | None
+    diff_nums: int
+
+
+class CaptureFields(DebuggerFields, total=False):
+    """The keyword arguments of `capture` beside those in its signature; docs/config.md explains each."""
+
+    step: IndexRange
+
+
+_BLOCK_FIELDS = frozenset(name for block in BLOCKS.values() for name in block.__struct_fields__)
+
+
+def with_keywords(settings: Mapping[str, Any], keywords: Mapping[str, object], *, source: str) -> dict[str, Any]:
+    """Return settings with keyword arguments over them; a field of the task's own block may be given plainly."""
+    plain = {key: value for key, value in keywords.items() if key not in _BLOCK_FIELDS}
+    inside = {key: value for key, value in keywords.items() if key in _BLOCK_FIELDS}
+    merged = {**settings, **plain}
+    task = merged.get("task", "statistics")
+    block = task if isinstance(task, str) and task in BLOCKS else "statistics"
+    fields = CaptureConfig.__struct_fields__
+    for key in (key for key in plain if key not in fields):
+        raise unknown_field(source, key, key, (*offered(fields), *BLOCKS[block].__struct_fields__))
+    given = merged.get(block, {})
+    if inside and isinstance(given, Mapping):
+        merged[block] = {**given, **inside}
+    return merged

@@ -1,0 +1,67 @@
+"""What the command line says before any command runs: help, version, and mistyped commands and options."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from torchparity import cli
+
+
+def test_without_arguments_the_help_is_printed(capsys):
+    code = cli.main([])
+
+    printed = capsys.readouterr()
+    assert code == 0
+    assert printed.err == ""
+    for command in cli.command_names():
+        assert re.search(rf"^ +{command} ", printed.out, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wrong", "nearest"),
+    [
+        pytest.param(["compare", "a", "b", "--fromat", "csv"], "--fromat", "--format", id="compare"),
+        pytest.param(["compare", "a", "b", "--fromat=csv"], "--fromat", "--format", id="with-a-value"),
+        pytest.param(["compare", "a", "b", "--highligth"], "--highligth", "--highlight", id="swapped-letters"),
+        pytest.param(["show", "run", "--nonfinit"], "--nonfinit", None, id="abbreviations-are-accepted"),
+        pytest.param(["show", "run", "--verfy"], "--verfy", "--verify", id="show"),
+        pytest.param(["convert", "a", "b", "--to", "pt", "--overwirte"], "--overwirte", "--overwrite", id="convert"),
+    ],
+)
+def test_a_mistyped_option_is_answered_with_the_nearest(capsys, arguments, wrong, nearest):
+    code = cli.main(arguments)
+
+    said = capsys.readouterr().err
+    assert code == 2
+    if nearest is None:
+        assert "unknown option" not in said
+    else:
+        assert said == f"torchparity: {arguments[0]} has no option {wrong!r}. Did you mean {nearest!r}?\n"
+
+
+def test_an_option_like_no_other_is_answered_with_the_command_that_lists_them(capsys):
+    assert cli.main(["show", "run", "--qqq"]) == 2
+    assert capsys.readouterr().err == "torchparity: show has no option '--qqq'; see torchparity show --help.\n"
+
+
+def test_a_mistyped_command_is_answered_with_the_nearest(capsys):
+    assert cli.main(["comapre", "a", "b"]) == 2
+    said = capsys.readouterr().err
+    assert said == "torchparity: no command 'comapre'. Did you mean 'compare'? There are: compare, convert, show.\n"
+
+
+def test_another_framework_is_refused_by_what_there_is(capsys):
+    assert cli.main(["-f", "mindspore", "compare", "a", "b"]) == 2
+    assert "pytorch" in capsys.readouterr().err
+
+
+def test_an_argument_too_many_is_named(capsys):
+    assert cli.main(["convert", "a", "b", "c", "--to", "pt"]) == 2
+    assert "'c'" in capsys.readouterr().err
+
+
+def test_what_comes_after_two_dashes_is_no_option(capsys):
+    assert cli.main(["show", "--", "--nowhere"]) == 2
+    assert "has no option" not in capsys.readouterr().err
