@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from isal import isal_zlib
 
-from torchparity.errors import DamagedFileError, RunWriteError
+from torchparity.errors import DamagedFileError
 from torchparity.records import Location, TensorLeaf
 from torchparity.storage.files.mapped import map_file
 from torchparity.storage.files.untrusted import open_plain, open_sized, plain_name
@@ -22,6 +22,7 @@ from torchparity.storage.pickles import zip_directory
 from torchparity.storage.pickles.pickled_tensor import PickledTensor, read_pickle
 from torchparity.storage.stored_tensor import MappedTensor, StoredTensor
 from torchparity.tensors import DTYPES, HostTensor
+from torchparity.whole_file import whole_file
 
 _LONGEST_FILE_NAME = 255
 _LARGEST_EXPANSION = 256 << 20
@@ -162,24 +163,23 @@ class PtSink:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._temporary = folder / ".tensor.pt.part"
 
     def put(self, name: str, tensor: HostTensor, *, crc32: int | None = None) -> tuple[str, Location | None]:
         from torchparity.tensors import torch_tensors
 
         data_name = file_name(name)
-        try:
-            torch_tensors.save(tensor, self._temporary)
-            os.replace(self._temporary, self._folder / data_name)
-        except (OSError, RuntimeError) as error:  # torch reports a full disk as RuntimeError
-            raise RunWriteError(self._folder / data_name, str(error).splitlines()[0]) from None
+        with whole_file(self._folder / data_name, make_folder=False) as temporary:
+            try:
+                torch_tensors.save(tensor, temporary)
+            except RuntimeError as error:  # how torch reports a full disk
+                raise OSError(str(error).partition("\n")[0]) from error
         return data_name, None
 
     def close(self) -> None:
         """Every file is whole already."""
 
     def abandon(self) -> None:
-        self._temporary.unlink(missing_ok=True)
+        """No file is half-written."""
 
 
 def file_name(item: str) -> str:

@@ -7,7 +7,6 @@ the next is collected. A shard has a temporary name until it is whole.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -23,6 +22,7 @@ from torchparity.records import Location
 from torchparity.storage.shards.shard_reader import NATIVE, Shard
 from torchparity.storage.writing.checksums_ahead import spare_cores
 from torchparity.tensors import HostTensor
+from torchparity.whole_file import whole_file
 
 SHARD_BYTES = 128 << 20
 _BLOCK = 1 << 20
@@ -70,8 +70,6 @@ class ShardSink:
             with suppress(RunWriteError):  # the failure that led here
                 self._wait_for_shard()
         self._waiting.clear()
-        for part in self._folder.glob(".*.part"):
-            part.unlink(missing_ok=True)
 
     def _shard_name(self) -> str:
         return f"data-{self._shards:05}.safetensors"
@@ -134,14 +132,13 @@ class _ShardThread:
 
 def _write(path: Path, tensors: dict[str, tuple[HostTensor, Bytes]]) -> dict[str, int]:
     """Write one shard; return where in it the bytes of each tensor begin."""
-    temporary = path.with_name(f".{path.name}.part")
-    try:
-        serialize_file({key: _spec(tensor, raw) for key, (tensor, raw) in tensors.items()}, temporary)
+    with whole_file(path, make_folder=False) as temporary:
+        try:
+            serialize_file({key: _spec(tensor, raw) for key, (tensor, raw) in tensors.items()}, temporary)
+        except SafetensorError as error:  # how the library reports a full disk
+            raise OSError(str(error).removeprefix("Error while serializing: ")) from error
         # The library makes it private; whoever may read the folder may read its shards.
         temporary.chmod(path.parent.stat().st_mode & 0o666)
-        os.replace(temporary, path)
-    except (SafetensorError, OSError) as error:
-        raise RunWriteError(path, str(error).removeprefix("Error while serializing: ")) from None
     shard = Shard(path)
     return {key: shard.offset_of(key) for key in tensors}
 

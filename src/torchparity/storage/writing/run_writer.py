@@ -26,6 +26,7 @@ from torchparity.storage.writing.checksums_ahead import Ahead
 from torchparity.storage.writing.refusals import check_choice, check_number, checked
 from torchparity.storage.writing.step_writer import StepWriter
 from torchparity.tensors import HostTensor
+from torchparity.whole_file import reason_of
 
 QUEUE_BYTES = 64 << 20
 Encoding = Callable[[], tuple[Iterable[EncodedRecord], Iterable[str]]]  # with sentences about what it left out
@@ -249,7 +250,7 @@ class RunWriter:
             if not os.access(self._root, os.W_OK | os.X_OK):
                 raise RunWriteError(self.path, "permission denied")
         except OSError as error:
-            raise RunWriteError(error.filename or self.path, _reason(error)) from None
+            raise RunWriteError(error.filename or self.path, reason_of(error)) from None
         except ValueError as error:  # a letter that no path can have here
             raise RunWriteError(ascii(str(self._given)), str(error)) from None
 
@@ -301,9 +302,5 @@ def _as_write_error(error: Exception, folder: Path) -> ParityError:
     if isinstance(error, ParityError):
         return error
     if isinstance(error, OSError):
-        return RunWriteError(error.filename or folder, _reason(error))
+        return RunWriteError(error.filename or folder, reason_of(error))
     return RunWriteError(folder, f"a record holds something that cannot be written ({error})")
-
-
-def _reason(error: OSError) -> str:
-    return (error.strerror or str(error)).lower()

@@ -7,7 +7,6 @@ journal.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
@@ -25,6 +24,7 @@ from torchparity.storage.formats import TensorFormat, TensorSink
 from torchparity.storage.reading.layout import JOURNAL, TENSOR_FOLDER
 from torchparity.storage.shared_tensor import SharedTensor
 from torchparity.version import __version__
+from torchparity.whole_file import whole_file
 
 
 class StepWriter:
@@ -105,8 +105,6 @@ class StepWriter:
             self._sink.abandon()
         with suppress(OSError):  # a full disk refuses the last lines
             self._journal.close()
-        for part in self.folder.glob(".*.part"):
-            part.unlink(missing_ok=True)
 
     def _entry(self, record: Record) -> bytes:
         if self._format.bare_nan:
@@ -172,6 +170,6 @@ def _lines_of(document: Mapping[str, object]) -> bytes:
 
 
 def _write_whole(path: Path, content: bytes) -> None:
-    temporary = path.with_name(f".{path.name}.part")
-    temporary.write_bytes(content)
-    os.replace(temporary, path)
+    # A folder that somebody removed meanwhile is not created again: the step's tensors were in it.
+    with whole_file(path, make_folder=False) as temporary:
+        temporary.write_bytes(content)
