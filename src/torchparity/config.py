@@ -19,8 +19,12 @@ DataMode = Literal["all", "forward", "backward", "input", "output"]
 Indices = Annotated[list[int], "a list of numbers from 0 to 1000000, or text such as '3' or '4-6'"]
 DataModes = list[DataMode]  # named here: the blocks have a field called `list`
 Names = Annotated[list[str], "a list of texts"]
+Size = Annotated[int | None, "a whole number of bytes from 1, or text such as '20GB' or '1.5GiB'"]
 
 LARGEST_INDEX = 1_000_000
+_SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)\s*([KMGT]?i?B)", re.ASCII)
+_UNITS = {"B": 1} | {f"{letter}B": 1000**power for power, letter in enumerate("KMGT", 1)}
+_UNITS |= {f"{letter}iB": 1024**power for power, letter in enumerate("KMGT", 1)}
 _SPAN = re.compile(r"(\d{1,7})(?:\s*-\s*(\d{1,7}))?", re.ASCII)
 
 
@@ -81,7 +85,8 @@ class CaptureConfig(msgspec.Struct, frozen=True, kw_only=True):
     """config.json: what to record, where, and the block of each task.
 
     `async_dump` changes nothing: files are always written by another thread. `views`,
-    `all_frames` (torch's own frames in call stacks too) and `overwrite` are ours.
+    `all_frames` (torch's own frames in call stacks too), `overwrite` and `max_bytes` are ours.
+    A rank's run that has `max_bytes` goes on without the values of further tensors.
     """
 
     task: Annotated[Task, Literal["statistics", "tensor", "structure"]] = "statistics"
@@ -98,6 +103,7 @@ class CaptureConfig(msgspec.Struct, frozen=True, kw_only=True):
     views: bool = False
     all_frames: bool = False
     overwrite: bool = False
+    max_bytes: Size = None
     statistics: StatisticsTask = StatisticsTask()
     tensor: TensorTask = TensorTask()
     overflow_check: OverflowTask = OverflowTask()
@@ -139,7 +145,7 @@ def capture_config(values: Mapping[str, Any], *, source: str = "config") -> Capt
     if not isinstance(values, Mapping):
         raise ConfigError(f"{source}: settings are a mapping of fields, not a {type(values).__name__}.")
     prepared = {
-        key: _indices(value, key, source) if key in ("rank", "step") else _without_foreign(key, value)
+        key: _PREPARED[key](value, key, source) if key in _PREPARED else _without_foreign(key, value)
         for key, value in values.items()
         if (value is not None or key not in ("rank", "step")) and key not in _FOREIGN
     }
@@ -262,6 +268,18 @@ def _indices(value: Any, field: str, source: str) -> list[int]:
             raise _bad_value(source, field, value, str(get_args(Indices)[1]))
         numbers.extend(range(span[0], span[1] + 1))
     return numbers
+
+
+def _size(value: Any, field: str, source: str) -> int | None:
+    """Return the bytes that a whole number or text such as "20GB" means; None is no limit."""
+    text = _SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
+    size = int(float(text[1]) * _UNITS[text[2]]) if text and text[2] in _UNITS else value
+    if size is not None and (type(size) is not int or size < 1):
+        raise _bad_value(source, field, value, str(get_args(Size)[1]))
+    return size
+
+
+_PREPARED = {"rank": _indices, "step": _indices, "max_bytes": _size}
 
 
 def _check_capture(config: CaptureConfig, source: str) -> None:

@@ -280,7 +280,7 @@ def fill(path: Path, tensor_format: str) -> None:
             leaf = TensorLeaf(dtype=tensor.dtype, shape=tensor.shape)
             writer.add(Record(name="Torch.exp.0.forward", direction="forward", input_args=[leaf]), {"input.0": tensor})
             writer.finish_step()
-            while writer._queue._entries and not writer._failure:
+            while not writer._thread.is_idle() and not writer._thread.failure:
                 time.sleep(0.001)
 
 

@@ -30,14 +30,18 @@ if TYPE_CHECKING:
     from torchparity.storage.reading.summary import nonfinite_records, summarise
     from torchparity.storage.shared_tensor import SharedTensor
     from torchparity.storage.writing.run_writer import RunWriter
+    from torchparity.storage.writing.space_limit import DiskUsage
+    from torchparity.storage.writing.step_report import StepReport
 
 __all__ = [
     "Conversion",
+    "DiskUsage",
     "EncodedRecord",
     "RunPart",
     "RunReader",
     "RunWriter",
     "SharedTensor",
+    "StepReport",
     "TensorFormat",
     "TensorSink",
     "TensorSource",
@@ -55,11 +59,13 @@ __all__ = [
 
 _HOME = {
     "Conversion": "convert",
+    "DiskUsage": "writing.space_limit",
     "EncodedRecord": "encoding.encode",
     "RunPart": "reading.run_reader",
     "RunReader": "reading.run_reader",
     "RunWriter": "writing.run_writer",
     "SharedTensor": "shared_tensor",
+    "StepReport": "writing.step_report",
     "TensorFormat": "formats",
     "TensorSink": "formats",
     "TensorSource": "formats",

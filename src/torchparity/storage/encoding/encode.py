@@ -27,6 +27,8 @@ _MOST_KEPT = 1 << 16
 _TENSOR = "torch.Tensor"
 _encode = msgspec.json.Encoder().encode
 _AS_THEY_ARE = frozenset({int, bool, str, type(None)})
+# What encoding raises for a value that JSON cannot hold: a set, an object, a nest without end.
+UNENCODABLE = (TypeError, ValueError, AttributeError, RecursionError, OverflowError)
 
 
 class EncodedRecord(msgspec.Struct, frozen=True, gc=False):

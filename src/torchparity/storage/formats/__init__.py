@@ -32,6 +32,14 @@ class TensorSource(Protocol):
 class TensorSink(Protocol):
     """Writes tensors into one folder; used by one thread."""
 
+    @property
+    def stored_bytes(self) -> int:
+        """Size of the files for all that was put; exact after `close`, before that without what frames the values."""
+
+    @property
+    def waiting_bytes(self) -> int:
+        """How much of `stored_bytes` is not on disk yet."""
+
     def put(self, name: str, tensor: HostTensor, *, crc32: int | None = None) -> tuple[str, Location | None]:
         """Take a tensor that nobody will change; return its data_name and where it is.
 

@@ -163,16 +163,19 @@ class PtSink:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self.stored_bytes = self.waiting_bytes = 0
 
     def put(self, name: str, tensor: HostTensor, *, crc32: int | None = None) -> tuple[str, Location | None]:
         from torchparity.tensors import torch_tensors
 
         data_name = file_name(name)
-        with whole_file(self._folder / data_name, make_folder=False) as temporary:
+        path = self._folder / data_name
+        with whole_file(path, make_folder=False) as temporary:
             try:
                 torch_tensors.save(tensor, temporary)
             except RuntimeError as error:  # how torch reports a full disk
                 raise OSError(str(error).partition("\n")[0]) from error
+        self.stored_bytes += path.stat().st_size
         return data_name, None
 
     def close(self) -> None:

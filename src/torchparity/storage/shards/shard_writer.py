@@ -17,12 +17,12 @@ import numpy.typing as npt
 from isal import isal_zlib
 from safetensors import SafetensorError, TensorSpec, serialize_file
 
-from torchparity.errors import RunWriteError
+from torchparity.errors import ParityError, RunWriteError
 from torchparity.records import Location
 from torchparity.storage.shards.shard_reader import NATIVE, Shard
 from torchparity.storage.writing.checksums_ahead import spare_cores
 from torchparity.tensors import HostTensor
-from torchparity.whole_file import whole_file
+from torchparity.whole_file import reason_of, whole_file
 
 SHARD_BYTES = 128 << 20
 _BLOCK = 1 << 20
@@ -42,6 +42,15 @@ class ShardSink:
         self._keys = 0
         self._known: dict[tuple[str, int, int], list[Location]] = {}
         self._offsets: dict[str, int] = {}  # of tensors already on disk
+        self._written_bytes = 0  # of shards that are whole
+
+    @property
+    def stored_bytes(self) -> int:
+        return self._written_bytes + self.waiting_bytes
+
+    @property
+    def waiting_bytes(self) -> int:
+        return self._waiting_bytes + sum(shard.value_bytes for shard in self._writing)
 
     def put(self, name: str, tensor: HostTensor, *, crc32: int | None = None) -> tuple[str, Location | None]:
         raw = tensor.raw()
@@ -67,7 +76,7 @@ class ShardSink:
 
     def abandon(self) -> None:
         while self._writing:
-            with suppress(RunWriteError):  # the failure that led here
+            with suppress(ParityError):  # the failure that led here
                 self._wait_for_shard()
         self._waiting.clear()
 
@@ -86,6 +95,7 @@ class ShardSink:
         writing = self._writing.pop(0)
         writing.finish()
         self._offsets |= writing.offsets
+        self._written_bytes += writing.file_bytes
 
     def _holds(self, place: Location, raw: Bytes) -> bool:
         held = self._waiting.get(place.key)
@@ -107,8 +117,10 @@ class _ShardThread:
 
     def __init__(self, path: Path, tensors: dict[str, tuple[HostTensor, Bytes]]) -> None:
         self._path, self.tensors = path, tensors
+        self.value_bytes = sum(raw.size for _, raw in tensors.values())
         self.offsets: dict[str, int] = {}
-        self._error: RunWriteError | None = None
+        self.file_bytes = 0
+        self._error: ParityError | None = None
         self._thread: Thread | None = Thread(target=self._run, name="torchparity-shard")
         try:
             self._thread.start()
@@ -119,7 +131,10 @@ class _ShardThread:
     def _run(self) -> None:
         try:
             self.offsets = _write(self._path, self.tensors)
-        except RunWriteError as error:
+            self.file_bytes = self._path.stat().st_size
+        except OSError as error:  # the shard was removed as soon as it was there
+            self._error = RunWriteError(self._path, reason_of(error))
+        except ParityError as error:
             self._error = error
 
     def finish(self) -> None:
