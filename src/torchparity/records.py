@@ -231,7 +231,10 @@ class RecordSize(msgspec.Struct, frozen=True):
 
 
 class PartSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """What one rank recorded in one step, in numbers."""
+    """What one rank recorded in one step, in numbers.
+
+    `missing` is what the writer says that it left out; `problems` has that and all damage.
+    """
 
     step: int
     rank: int
@@ -249,6 +252,8 @@ class PartSummary(msgspec.Struct, frozen=True, kw_only=True):
     nonfinite_records: int | None
     largest: list[RecordSize]
     slowest: list[RecordSize]
+    missing: list[str]
+    is_damaged: bool
     problems: list[str]
 
 

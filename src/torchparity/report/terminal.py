@@ -50,6 +50,9 @@ def run(summary: RunSummary, *, verified: bool) -> None:
     )
     columns = ("step", "rank", "forward", "backward", "other", "items", "tensors", "on disk", "with nan/inf", "state")
     _table(console, "\nrecords", columns, [_part_row(part, verified) for part in summary.parts])
+    missing = [(str(part.step), str(part.rank), sentence) for part in summary.parts for sentence in part.missing]
+    if missing:
+        _table(console, "\nmissing", ("step", "rank", "what is missing"), missing)
     for title, column, unit, sizes in (
         (
             "\nlargest records",
@@ -166,8 +169,10 @@ def _part_row(part: PartSummary, verified: bool) -> tuple[str, ...]:
 def _state(part: PartSummary, verified: bool) -> str:
     if not part.is_complete:
         return "cut off"
-    if part.problems:
+    if part.is_damaged:
         return "damaged" if part.records else "unreadable"
+    if part.missing:
+        return "incomplete"
     return "verified" if verified else "complete"
 
 

@@ -77,8 +77,8 @@ class RunReader:
 class RunPart:
     """What one rank recorded in one step.
 
-    `problems` has a sentence for everything that could not be read; what could be read
-    is there all the same.
+    `problems` has a sentence for everything that is missing or could not be read; what
+    could be read is there all the same.
     """
 
     def __init__(self, where: PartPath) -> None:
@@ -105,9 +105,20 @@ class RunPart:
 
     @property
     def problems(self) -> list[str]:
-        """One sentence for each thing that could not be read; reads everything but the tensors to find out."""
+        """One sentence for each thing that is missing or damaged; reads everything but the tensors to find out."""
+        return self._missing_here() + self._damage_of_records()
+
+    @property
+    def missing(self) -> list[str]:
+        """What the writer itself left out, in its sentences: a step that an exception ended, values without space."""
+        return list(dict.fromkeys(self._content.missing))
+
+    def _missing_here(self) -> list[str]:
+        return [f"{self.folder}: {sentence}" for sentence in self.missing]
+
+    def _damage_of_records(self) -> list[str]:
         _ = self.stacks, self.construct
-        return list(dict.fromkeys(self._content.problems))
+        return list(dict.fromkeys(self._content.damage))
 
     @property
     def is_complete(self) -> bool:
@@ -134,14 +145,14 @@ class RunPart:
         """Call stacks with the records called from each; empty where none were written."""
         if self._content.stacks is not None:
             return self._content.stacks
-        return read_stacks(self.folder / "stack.json", self._content.problems)
+        return read_stacks(self.folder / "stack.json", self._content.damage)
 
     def use_stacks(self, path: Path) -> None:
         """Take the call stacks from another file than the one beside the records, where it exists."""
         if path.is_file():
-            self.stacks = read_stacks(path, self._content.problems)
+            self.stacks = read_stacks(path, self._content.damage)
         else:
-            self._content.problems.append(f"{path} does not exist; the call stacks are those beside the records.")
+            self._content.damage.append(f"{path} does not exist; the call stacks are those beside the records.")
 
     def stack_of(self, name: str) -> list[str]:
         """Return the call stack of a record, innermost frame first; empty if there is none."""
@@ -150,7 +161,7 @@ class RunPart:
     @cached_property
     def construct(self) -> dict[str, str | None]:
         """Each record's enclosing module record, or None at the top."""
-        return read_construct(self.folder, self._content.problems)
+        return read_construct(self.folder, self._content.damage)
 
     def tensor(self, leaf: TensorLeaf, *, verify: bool = True) -> HostTensor:
         """Return the values of a recorded tensor, mapped; `verify` checks them against their checksum."""
@@ -176,14 +187,15 @@ class RunPart:
 
     def look(self) -> list[str]:
         """Return a sentence for each thing that is plainly missing or damaged; reads no tensor's values."""
-        return self._examine(deep=False)
+        return self._missing_here() + self.damage(deep=False)
 
     def verify(self) -> list[str]:
         """Read everything; return a sentence for each thing that is missing or damaged."""
-        return self._examine(deep=True)
+        return self._missing_here() + self.damage(deep=True)
 
-    def _examine(self, *, deep: bool) -> list[str]:
-        return self.problems + _grouped(self._damaged_values() if deep else self._missing_values())
+    def damage(self, *, deep: bool) -> list[str]:
+        """Return a sentence for each thing that the writer wrote and nobody can read; `deep` reads every tensor."""
+        return self._damage_of_records() + _grouped(self._damaged_values() if deep else self._missing_values())
 
     def _damaged_values(self) -> Iterator[tuple[str, ParityError]]:
         for name, read in self._verified_values():

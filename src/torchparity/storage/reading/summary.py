@@ -31,9 +31,10 @@ def nonfinite_records(part: RunPart) -> list[str]:
 
 def _part(part: RunPart, *, verify: bool) -> PartSummary:
     try:
-        info, records, problems = part.info, list(part.records.values()), part.verify() if verify else part.look()
+        info, records = part.info, list(part.records.values())
+        missing, damage = part.missing, part.damage(deep=verify)
     except ParityError as error:
-        info, records, problems = RunInfo(task="unknown", level="unknown"), [], [str(error)]
+        info, records, missing, damage = RunInfo(task="unknown", level="unknown"), [], [], [str(error)]
     sizes = {record.name: _tensor_bytes(record) for record in records}
     times = {record.name: record.seconds for record in records if record.seconds is not None}
     items = [item.leaf for record in records for item in record.items()]
@@ -56,7 +57,9 @@ def _part(part: RunPart, *, verify: bool) -> PartSummary:
         nonfinite_records=sum(_is_nonfinite(record) for record in records) if measured else None,
         largest=_most(sizes),
         slowest=_most(times),
-        problems=problems,
+        missing=missing,
+        is_damaged=bool(damage),
+        problems=[*(f"{part.folder}: {sentence}" for sentence in missing), *damage],
     )
 
 
