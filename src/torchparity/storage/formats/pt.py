@@ -21,7 +21,7 @@ from torchparity.storage.formats import TensorSink, TensorSource
 from torchparity.storage.pickles import zip_directory
 from torchparity.storage.pickles.pickled_tensor import PickledTensor, read_pickle
 from torchparity.storage.stored_tensor import MappedTensor, StoredTensor
-from torchparity.tensors import DTYPES, HostTensor
+from torchparity.tensors import DTYPES, PAIRS, HostTensor
 from torchparity.whole_file import whole_file
 
 _LONGEST_FILE_NAME = 255
@@ -116,7 +116,7 @@ def _view(tensor: PickledTensor, storage: npt.NDArray[np.uint8], path: Path | st
 
 def _with_flags(tensor: PickledTensor, array: npt.NDArray[Any], path: Path | str) -> npt.NDArray[Any]:
     """Resolve what torch keeps as a mark on a view: conjugate and negative."""
-    is_pair, kind = tensor.dtype == "torch.complex32", array.dtype.kind
+    is_pair, kind = tensor.dtype in PAIRS, array.dtype.kind
     if tensor.conjugate and not (is_pair or kind == "c"):
         raise DamagedFileError(path, f"it says that {tensor.dtype} values are conjugate")
     if tensor.negative and not (is_pair or tensor.dtype.startswith(("torch.complex", "torch.float", "torch.bfloat"))):
