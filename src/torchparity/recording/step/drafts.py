@@ -16,7 +16,8 @@ from torchparity.recording.measuring.observed import ObservedList, ObservedTenso
 from torchparity.recording.measuring.storing import StoringCache
 from torchparity.recording.measuring.tensor_lists import FEWEST, ListCache
 from torchparity.records import GroupLeaf, Nest, Record, describe
-from torchparity.storage import EncodedRecord, SharedTensor, encoded, encoded_record, encoded_value
+from torchparity.storage import EncodedRecord, SharedTensor
+from torchparity.storage.encoding import argument_json, assemble_record, encode_record
 
 _DEEPEST = 32
 _MOST = 100_000  # lists and the like within one argument
@@ -186,9 +187,9 @@ class Draft(msgspec.Struct, gc=False):
     def encoded(self) -> EncodedRecord:
         """Return the record as JSON."""
         try:
-            return encoded(self._record(lambda name, nest: _json(nest)))
+            return assemble_record(self._record(lambda name, nest: _json(nest)))
         except UnicodeEncodeError:  # half a surrogate pair in a text
-            return encoded_record(self.finish()[0])
+            return encode_record(self.finish()[0])
 
     def finish(self) -> tuple[Record, dict[str, SharedTensor]]:
         """Return the record and the values of its items."""
@@ -251,7 +252,7 @@ def _json(nest: Any) -> Any:
         return {key: _json(entry) for key, entry in nest.items()}
     if kind is ObservedList:
         return [seen.encoded() for seen in nest.tensors]
-    return encoded_value(nest)
+    return argument_json(nest)
 
 
 class BackwardDraft:

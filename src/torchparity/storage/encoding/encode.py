@@ -54,18 +54,18 @@ class _Usual(msgspec.Struct, gc=False):
     zero: int | None
 
 
-def encoded_tensor(leaf: TensorLeaf) -> msgspec.Raw:
+def tensor_json(leaf: TensorLeaf) -> msgspec.Raw:
     """Return a tensor's entry as JSON."""
     kept, needed = leaf.statistics, leaf.requires_grad
     is_plain = leaf.type == _TENSOR and leaf.data_name is None and leaf.layout is None
     if is_plain and kept is not None and needed is not None:
-        usual = encoded_usual(leaf.dtype, leaf.shape, kept, needed, leaf.checksum)
+        usual = finite_tensor_json(leaf.dtype, leaf.shape, kept, needed, leaf.checksum)
         if usual is not None:
             return usual
     return msgspec.Raw(encode(_tensor_to_json(leaf, number_to_json)))
 
 
-def encoded_usual(
+def finite_tensor_json(
     dtype: str, shape: tuple[int, ...], kept: Statistics, requires_grad: bool, checksum: str | None
 ) -> msgspec.Raw | None:
     """Return the entry of a tensor of which nothing but this is known, as JSON.
@@ -81,7 +81,7 @@ def encoded_usual(
     return msgspec.Raw(_encode(entry))
 
 
-def encoded_value(leaf: Leaf) -> Any:
+def argument_json(leaf: Leaf) -> Any:
     """Return what JSON has for anything but a tensor; most of it msgspec writes as it is."""
     if type(leaf) is ValueLeaf and leaf.type != MEMORY_FORMAT:
         value = leaf.value
@@ -90,12 +90,12 @@ def encoded_value(leaf: Leaf) -> Any:
     return leaf_to_json(leaf)
 
 
-def encoded(record: Record) -> EncodedRecord:
-    """Return a record whose nests are JSON already, by the two functions above."""
+def assemble_record(record: Record) -> EncodedRecord:
+    """Return the JSON of a record whose arguments are JSON already, by the functions above."""
     return EncodedRecord(record.name, record.direction, msgspec.json.encode(_entry(record, _as_it_is)))
 
 
-def encoded_record(record: Record) -> EncodedRecord:
+def encode_record(record: Record) -> EncodedRecord:
     """Return a finished record as JSON, whatever is in it."""
     return EncodedRecord(record.name, record.direction, encode(record_to_json(record)))
 
@@ -165,7 +165,7 @@ class EncodedLeaves:
             if len(self._known) >= _MOST_KEPT:
                 self._known.clear()
             # The leaf is kept as well, so that its id is nobody else's.
-            known = self._known[id(leaf)] = leaf, encoded_tensor(leaf)
+            known = self._known[id(leaf)] = leaf, tensor_json(leaf)
         return known[1]
 
 
