@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from torchparity.errors import DamagedFileError, RunNotFoundError, RunWriteError
+from torchparity.storage.formats import load_format, writable_formats
 
 JOURNAL = "journal.jsonl"
 TENSOR_FOLDER = "dump_tensor_data"
 _RECORD_FILES = ("dump.json", "debug.json", JOURNAL)
 _OWN_FILES = (*_RECORD_FILES, "stack.json", "construct.json", "dump_error_info.log")
-_OWN_TENSORS = ("*.safetensors", "*.pt", ".*.part")
 _STEP = re.compile(r"step(\d{1,9})", re.ASCII)
 _RANK = re.compile(r"(?:rank|proc)(\d{0,18})", re.ASCII)
 
@@ -78,7 +78,11 @@ def remove_part(folder: Path, run: Path) -> None:
         if place.is_symlink() and place != run:
             raise RunWriteError(place, "it is a symbolic link, and what lies behind it may not be this run's")
     tensors = folder / TENSOR_FOLDER
-    for file in [folder / name for name in _OWN_FILES] + [f for kind in _OWN_TENSORS for f in tensors.glob(kind)]:
+    suffixes = [load_format(name).suffix for name in writable_formats()]
+    written = [
+        file for pattern in (*(f"*{suffix}" for suffix in suffixes), ".*.part") for file in tensors.glob(pattern)
+    ]
+    for file in [folder / name for name in _OWN_FILES] + written:
         file.unlink(missing_ok=True)
     for emptied in (tensors, folder, folder.parent):
         if emptied.is_dir() and not any(emptied.iterdir()):

@@ -20,7 +20,7 @@ from torchparity.errors import (
 )
 from torchparity.naming import Direction, parse_record
 from torchparity.records import Record, RunInfo, StackGroup, TensorLeaf
-from torchparity.storage.formats import TensorFormat, TensorSource
+from torchparity.storage.formats import TensorSource, load_format
 from torchparity.storage.reading.layout import (
     TENSOR_FOLDER,
     PartPath,
@@ -253,8 +253,7 @@ class RunPart:
         suffix = ".safetensors" if leaf.stored_in else splitext(leaf.data_name)[1]
         kind = _formats_by_suffix().get(suffix, "pt")
         if kind not in self._sources:
-            tensor_format: TensorFormat = plugins.load("storage.formats", kind)
-            self._sources[kind] = tensor_format.source(self.tensor_folder)
+            self._sources[kind] = load_format(kind).source(self.tensor_folder)
         return self._sources[kind]
 
     @cached_property
@@ -273,7 +272,7 @@ class RunPart:
 
 @cache
 def _formats_by_suffix() -> dict[str, str]:
-    return {plugins.load("storage.formats", name).suffix: name for name in plugins.names("storage.formats")}
+    return {load_format(name).suffix: name for name in plugins.names("storage.formats")}
 
 
 def _direction_of(record: str) -> Direction:

@@ -10,11 +10,10 @@ from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import get_args
 
-from torchparity import plugins
 from torchparity.config import Level, Task
 from torchparity.errors import ConfigError, ParityError, RunExistsError, RunWriteError
 from torchparity.records import Record, RunInfo, StackGroup
-from torchparity.storage.formats import TensorFormat
+from torchparity.storage.formats import load_format
 from torchparity.storage.reading.layout import has_records, remove_part
 from torchparity.storage.shared_tensor import SharedTensor
 from torchparity.storage.writing.checksums_ahead import Ahead
@@ -69,7 +68,7 @@ class RunWriter:
         check_choice("level", level, get_args(Level))
         check_number("rank", rank)
         self._given, self._root, self.rank = Path(path), Path(path).absolute(), rank
-        tensors: TensorFormat = plugins.load("storage.formats", tensor_format)
+        tensors = load_format(tensor_format)
         tensors.prepare_to_write()
         self._make_room(overwrite)
         self._space = SpaceLimit(self._root, max_bytes, disk_usage)
