@@ -12,7 +12,7 @@ from tools.import_graph import edges, modules
 MODULES = modules()
 EDGES = edges(MODULES)
 BY_NAME = {module.name: module for module in MODULES}
-GROUND = {"version", "errors", "text", "naming", "records", "config", "plugins", "whole_file", "lazy"}
+GROUND = {"version", "errors", "text", "naming", "records", "config", "plugins", "whole_file", "lazy", "summaries"}
 # A package may import what stands in its row, and of its own rooms what ROOMS says.
 ALLOWED = {
     "version": set(),
@@ -23,16 +23,29 @@ ALLOWED = {
     "plugins": {"errors"},
     "whole_file": {"errors"},
     "lazy": set(),
+    "summaries": {"records"},
     "config": {"errors"},
     "tensors": {"errors"},
     "ops": {"errors", "naming"},
-    "kernels": {"errors", "records", "tensors"},
-    "storage": {"version", "config", "errors", "naming", "plugins", "records", "tensors", "text", "whole_file", "lazy"},
+    "kernels": {"errors", "records", "summaries", "tensors"},
+    "storage": {
+        "version",
+        "config",
+        "errors",
+        "naming",
+        "plugins",
+        "records",
+        "summaries",
+        "tensors",
+        "text",
+        "whole_file",
+        "lazy",
+    },
     "calls": {"config", "errors", "naming", "ops", "records", "storage", "tensors", "recording", "text"},
     "randomness": {"calls", "errors", "ops", "recording", "whole_file"},
     "recording": {"calls", "config", "errors", "kernels", "naming", "ops", "records", "storage", "tensors", "text"},
     "comparing": {"", "errors", "kernels", "naming", "plugins", "records", "report", "storage", "text", "whole_file"},
-    "report": {"errors", "naming", "records", "text", "whole_file"},
+    "report": {"errors", "naming", "records", "summaries", "text", "whole_file"},
     "cli": {
         "",
         "comparing",

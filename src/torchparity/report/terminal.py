@@ -13,14 +13,12 @@ from torchparity.records import (
     GroupLeaf,
     Item,
     Leaf,
-    PartSummary,
     Record,
-    RunSummary,
     Statistics,
     TensorLeaf,
-    TensorProfile,
     ValueLeaf,
 )
+from torchparity.summaries import PartSummary, RunSummary, TensorProfile
 from torchparity.text import printable, readable_bytes
 
 _PLAIN_WIDTH = 10_000  # when piped, lines are for grep: never wrapped, never cut

@@ -7,8 +7,9 @@ import math
 from collections import Counter
 
 from torchparity.errors import ParityError
-from torchparity.records import PartSummary, Record, RecordSize, RunInfo, RunSummary, TensorLeaf
+from torchparity.records import Record, RunInfo, TensorLeaf
 from torchparity.storage.reading.run_reader import RunPart, RunReader
+from torchparity.summaries import PartSummary, RecordSize, RunSummary
 from torchparity.tensors import DTYPES
 
 _MOST = 5
