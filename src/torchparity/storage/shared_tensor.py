@@ -1,4 +1,4 @@
-"""A tensor that several items hold: handed over once, stored once, let go as soon as it is."""
+"""A tensor that several items share: its values are stored once and then released from memory."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from torchparity.tensors import HostTensor
 class SharedTensor:
     """The values of one tensor for any number of items of one step.
 
-    The writer stores them for the first item that comes along, or when it is told to, and
-    remembers where; from then on the values themselves are gone from memory. Values that a
-    device is still copying are there when `ready` returns. Where there is no space for them,
-    `is_left_out` says so and the items have none.
+    The writer stores them with the first item, or when it is told to, and keeps their location;
+    the values themselves are released then. While a device still copies the values, `ready`
+    blocks until they are complete. `is_left_out` means that there was no space to store them.
     """
 
     __slots__ = ("dtype", "is_counted", "is_left_out", "nbytes", "place", "ready", "shape", "values")
@@ -27,10 +26,10 @@ class SharedTensor:
         self.is_counted = self.is_left_out = False
 
     def queue_bytes(self) -> int:
-        """Return what this adds to a queue: its size the first time, nothing later."""
+        """Return the bytes that this adds to a queue: its size the first time, 0 later."""
         counted, self.is_counted = self.is_counted, True
         return 0 if counted else self.nbytes
 
     def leave_out(self) -> None:
-        """Let go of the values: nobody will write them."""
+        """Release the values, which will not be written."""
         self.values, self.is_left_out = None, True

@@ -97,7 +97,7 @@ class HostTensor:
 
 
 def release_pages(array: npt.NDArray[Any]) -> None:
-    """Let go of the memory behind a part of a mapped file, which would count as this process's until it is unmapped.
+    """Release the resident pages behind a part of a mapped file, which count as memory of this process.
 
     The bytes are read from the file again when next touched. Memory of any other origin is left alone.
     """

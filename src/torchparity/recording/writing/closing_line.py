@@ -1,4 +1,4 @@
-"""The line at the end of a recording: where it is, how much, what is missing, and what to type next."""
+"""The closing line of a recording: its place and size, what is missing, and the command to type next."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def closing_line(
     remarks: Sequence[str] = (),
     is_structure: bool = False,
 ) -> str:
-    """Return the whole of it as one line; `is_structure`: calls and nothing else of them were written.
+    """Return the closing line; `is_structure` says that only the names of calls were written.
 
     What to do next is proposed only where there are steps.
     """

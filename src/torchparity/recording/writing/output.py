@@ -1,4 +1,4 @@
-"""What becomes of a recording: its steps are written, and its end is told in one line."""
+"""The output of a recording: steps are handed to the writer, and the closing line is printed."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Output:
         return self._failure is not None or (self._differing is not None and self._differing.is_done)
 
     def store(self, step: int, tensor: SharedTensor) -> None:
-        """Hand a tensor to the disk while the step goes on, so that memory does not grow with the step."""
+        """Hand over a tensor while the step goes on, so that memory does not grow with the step."""
         try:
             self._begin(step)
             self._writer.store(tensor)
@@ -98,7 +98,7 @@ class Output:
         if self._differing is not None:
             records = self._differing.of_step(step, records)
         selected = [(record, self._selected(record, values)) for record, values in records]
-        self._refused += map(str, self._writer.add_all(selected))  # two items of one name, say
+        self._refused += map(str, self._writer.add_all(selected))  # for example two items of one name
 
     def _selected(self, record: Record, values: dict[str, SharedTensor]) -> dict[str, SharedTensor]:
         """Return the values of a record's items, or none where its values were not asked for."""
@@ -107,7 +107,8 @@ class Output:
     def _begin(self, step: int) -> None:
         if self._begun == step:
             return
-        if self._begun is not None:  # a fault of ours cost its records, when some of its tensors were already stored
+        if self._begun is not None:
+            # Its records were lost by a fault of torchparity, after some of its tensors were stored.
             self._writer.finish_step(missing=[f"step {self._begun} could not be recorded."])
         self._writer.start_step(step)
         self._begun = step
@@ -124,7 +125,7 @@ class Output:
             _log.warning("torchparity: the run is incomplete, without values of further tensors: %s.", reason)
 
     def close(self, missing: Iterable[str]) -> None:
-        """Wait for the disk and print what there is."""
+        """Wait for the writer and print the closing line."""
         try:
             self._writer.close()
         except ParityError as error:
@@ -153,7 +154,7 @@ class Output:
             print(line)  # noqa: T201 - the one line at the end
 
     def _unwritten(self, removed: Sequence[int]) -> list[str]:
-        """Return what became of steps that are not on disk: not finished, or removed by somebody."""
+        """Return sentences about steps that are not on disk: not finished, or removed since."""
         sentences = []
         if self._failure is not None:
             unfinished = self._started - len(self._writer.reports)

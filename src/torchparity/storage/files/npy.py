@@ -1,4 +1,4 @@
-"""Reading .npy files, as ptdbg wrote them: headers are matched, never evaluated."""
+"""Reading .npy files as ptdbg wrote them; the header is matched by a pattern, never evaluated."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def read_npy(path: Path) -> npt.NDArray[Any]:
     wide = head[6:7] in (b"\x02", b"\x03")
     start = 12 if wide else 10
     size = int.from_bytes(head[8:start], "little")
-    found = _HEADER.fullmatch(content[start : start + size].tobytes()) if head.startswith(_MAGIC) else None
-    if found is None:
+    header = _HEADER.fullmatch(content[start : start + size].tobytes()) if head.startswith(_MAGIC) else None
+    if header is None:
         raise DamagedFileError(path, "it is not a .npy file of numbers")
     try:
-        shape = tuple(int(part) for part in found["shape"].split(b",") if part.strip())
-        order: Literal["C", "F"] = "F" if found["fortran"] == b"True" else "C"
-        return np.ndarray(shape, np.dtype(found["descr"].decode()), content.data, start + size, order=order)
+        shape = tuple(int(part) for part in header["shape"].split(b",") if part.strip())
+        order: Literal["C", "F"] = "F" if header["fortran"] == b"True" else "C"
+        return np.ndarray(shape, np.dtype(header["descr"].decode()), content.data, start + size, order=order)
     except (ValueError, TypeError, OverflowError, MemoryError) as error:
         raise DamagedFileError(path, f"its header does not fit its {content.size} bytes ({str(error)[:80]})") from None
 

@@ -30,10 +30,10 @@ class TensorSource(Protocol):
         """
 
     def stored(self, leaf: TensorLeaf) -> StoredTensor:
-        """Return what `read` does without reading any values, for a caller that checks them while it reads them."""
+        """Return the tensor without reading its values, for a caller that verifies the checksum while it reads them."""
 
     def look(self, leaf: TensorLeaf) -> None:
-        """Raise as `read` does where the tensor is plainly missing; reads no values."""
+        """Raise as `read` does where the file or its entry is missing; reads no values."""
 
 
 class TensorSink(Protocol):
@@ -41,7 +41,7 @@ class TensorSink(Protocol):
 
     @property
     def stored_bytes(self) -> int:
-        """Size of the files for all that was put; exact after `close`, before that without what frames the values."""
+        """Size of the files for all tensors that were put: exact after `close`, before that without file headers."""
 
     @property
     def waiting_bytes(self) -> int:
@@ -61,7 +61,7 @@ class TensorSink(Protocol):
 
 
 class TensorFormat(Protocol):
-    """What `PLUGIN` in each file of this folder is.
+    """The contract of `PLUGIN` in each file of this folder.
 
     `bare_nan` says that records beside such tensors are for tools that want NaN and
     Infinity as such, which strict JSON does not have. A format that is not `is_writable` can only be read.

@@ -9,7 +9,7 @@ from torchparity.storage.formats import TensorFormat, TensorSink, TensorSource
 
 
 class NpyFormat:
-    """What ptdbg left behind; nobody needs to write it any more."""
+    """The .npy files of old ptdbg runs, which are only read."""
 
     suffix = ".npy"
     bare_nan = False

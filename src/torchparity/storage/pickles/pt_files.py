@@ -28,7 +28,7 @@ _CHANGED = "its bytes have changed since they were written (the CRC-32 differs)"
 
 
 class _Described(NamedTuple):
-    """What a .pt file says of its one tensor: how it is laid out, and where its storage lies."""
+    """The description of the one tensor in a .pt file: its layout, and the position of its storage."""
 
     tensor: PickledTensor
     start: int
@@ -42,8 +42,8 @@ def read_pt(path: Path, *, verify: bool = True) -> HostTensor:
     return stored.verified() if verify else stored.map().tensor
 
 
-def _stored(path: Path | str, found: _Described) -> StoredTensor:
-    tensor, start, (_, size, crc32), has_checksums = found
+def _stored(path: Path | str, described: _Described) -> StoredTensor:
+    tensor, start, (_, size, crc32), has_checksums = described
 
     def mapped() -> MappedTensor:
         data = map_file(path)[start : start + size]
@@ -89,7 +89,7 @@ def _content(file: zip_directory.Ends, files: dict[bytes, zip_directory.ZipEntry
 
 
 def _view(tensor: PickledTensor, storage: npt.NDArray[np.uint8], path: Path | str) -> npt.NDArray[Any]:
-    """Return the elements a tensor shows of its storage."""
+    """Return the tensor as a view of its storage."""
     kind = DTYPES[tensor.dtype]
     count = math.prod(tensor.shape)
     available = storage.size // kind.itemsize
@@ -113,7 +113,7 @@ def _view(tensor: PickledTensor, storage: npt.NDArray[np.uint8], path: Path | st
 
 
 def _with_flags(tensor: PickledTensor, array: npt.NDArray[Any], path: Path | str) -> npt.NDArray[Any]:
-    """Resolve what torch keeps as a mark on a view: conjugate and negative."""
+    """Apply the lazy conjugate and negative bits that torch saves with a view."""
     is_pair, kind = tensor.dtype in PAIRS, array.dtype.kind
     if tensor.conjugate and not (is_pair or kind == "c"):
         raise DamagedFileError(path, f"it says that {tensor.dtype} values are conjugate")
@@ -141,18 +141,18 @@ class PtSource:
 
     def stored(self, leaf: TensorLeaf, *, verify: bool = True) -> StoredTensor:
         path = self._path(leaf)
-        found = _described(path, verify=verify)
-        tensor = found.tensor
+        described = _described(path, verify=verify)
+        tensor = described.tensor
         if tensor.dtype != leaf.dtype or tensor.shape != leaf.shape:
             held, wanted = f"{tensor.dtype} {list(tensor.shape)}", f"{leaf.dtype} {list(leaf.shape)}"
             raise DamagedFileError(path, f"it holds {held}, recorded was {wanted}")
-        return _stored(path, found)
+        return _stored(path, described)
 
     def look(self, leaf: TensorLeaf) -> None:
         os.close(open_plain(self._path(leaf)))
 
     def _path(self, leaf: TensorLeaf) -> str:
-        # Text, for a run has thousands of files and a Path takes longer to make than a file to open.
+        # A text: a run has thousands of files, and making a Path takes longer than opening a file.
         return f"{self._folder}{os.sep}{plain_name(self._folder, leaf.data_name or '', 'dump.json')}"
 
 

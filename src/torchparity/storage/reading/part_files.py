@@ -1,4 +1,4 @@
-"""The files of one part, read forgivingly: what can be read, and a sentence for what cannot."""
+"""The record files of one part, read as far as possible, with a sentence for everything that cannot be read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading a run: parts by step and rank, records, call stacks, module parents, tensors."""
+"""Reading a run: its parts by step and rank, and their records, call stacks, parent modules and tensors."""
 
 from __future__ import annotations
 
@@ -65,9 +65,9 @@ class RunReader:
 
     def select(self, step: int | None = None, rank: int | None = None) -> list[RunPart]:
         """Return the parts of a step, of a rank, or of both; raise if there are none."""
-        found = [part for part in self.parts if step in (None, part.step) and rank in (None, part.rank)]
-        if found:
-            return found
+        selected = [part for part in self.parts if step in (None, part.step) and rank in (None, part.rank)]
+        if selected:
+            return selected
         if step is not None and step not in self.steps:
             raise NotRecordedError("step", str(step), map(str, self.steps), str(self.path))
         ranks = [str(part.rank) for part in self.parts if step in (None, part.step)]
@@ -137,7 +137,7 @@ class RunPart:
         for spelling in (name, wanted):
             if spelling in self.records:
                 return self.records[spelling]
-        alike = [known for known in self.records if name.lower() in known.lower()]
+        alike = [recorded for recorded in self.records if name.lower() in recorded.lower()]
         raise NotRecordedError("record", name, alike or self.records, str(self.folder))
 
     @cached_property
@@ -180,10 +180,10 @@ class RunPart:
 
     def values(self) -> Iterator[tuple[str, HostTensor]]:
         """Yield the values of every stored tensor, with its item's full name; verified on all cores, ahead of you."""
-        for name, found in self._verified_values():
-            if isinstance(found, ParityError):
-                raise found
-            yield name, found
+        for name, values in self._verified_values():
+            if isinstance(values, ParityError):
+                raise values
+            yield name, values
 
     def look(self) -> list[str]:
         """Return a sentence for each thing that is plainly missing or damaged; reads no tensor's values."""
@@ -287,5 +287,9 @@ def _grouped(failures: Iterable[tuple[str, ParityError]]) -> list[str]:
     names: dict[str, list[str]] = {}
     for name, error in failures:
         names.setdefault(str(error), []).append(name)
-    more = {error: f" and {counted(len(known) - 1, 'more tensor')}" for error, known in names.items() if len(known) > 1}
-    return [f"{known[0]}{more.get(error, '')}: {error}" for error, known in names.items()]
+    more = {
+        error: f" and {counted(len(tensors) - 1, 'more tensor')}"
+        for error, tensors in names.items()
+        if len(tensors) > 1
+    }
+    return [f"{tensors[0]}{more.get(error, '')}: {error}" for error, tensors in names.items()]

@@ -1,4 +1,4 @@
-"""A run in numbers: what `torchparity show` begins with."""
+"""A summary of a run in numbers, for `torchparity show`."""
 
 from __future__ import annotations
 

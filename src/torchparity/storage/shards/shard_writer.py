@@ -1,4 +1,4 @@
-"""Writing safetensors shards: tensors are collected up to a shard's size and written in one go.
+"""Writing safetensors shards: tensors are collected up to the size of a shard, then written at once.
 
 The library does the writing: it takes the tensors where they are and lets other threads
 run meanwhile, so shards are written, several at once where there are cores for it, while
@@ -40,7 +40,7 @@ class ShardSink:
         self._at_once = at_once or spare_cores()
         self._shards = 0
         self._keys = 0
-        self._known: dict[tuple[str, int, int], list[Location]] = {}
+        self._places_by_content: dict[tuple[str, int, int], list[Location]] = {}
         self._offsets: dict[str, int] = {}  # of tensors already on disk
         self._written_bytes = 0  # of shards that are whole
 
@@ -55,7 +55,7 @@ class ShardSink:
     def put(self, name: str, tensor: HostTensor, *, crc32: int | None = None) -> tuple[str, Location | None]:
         raw = tensor.raw()
         crc = isal_zlib.crc32(raw) if crc32 is None else crc32
-        alike = self._known.setdefault((tensor.dtype, raw.size, crc), [])
+        alike = self._places_by_content.setdefault((tensor.dtype, raw.size, crc), [])
         # A CRC-32 can coincide by chance, so only equal bytes count as the same tensor.
         place = next((place for place in alike if self._holds(place, raw)), None)
         if place is None:

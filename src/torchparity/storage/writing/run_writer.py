@@ -1,4 +1,4 @@
-"""Writing a run: what is handed over is checked here and written by a thread of its own."""
+"""Writing a run: arguments are checked in the calling thread, files are written by another thread."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from torchparity.records import Record, RunInfo, StackGroup
 from torchparity.storage.formats import load_format
 from torchparity.storage.reading.layout import has_records, remove_part
 from torchparity.storage.shared_tensor import SharedTensor
-from torchparity.storage.writing.checksums_ahead import Ahead
+from torchparity.storage.writing.checksums_ahead import ChecksumPool
 from torchparity.storage.writing.refusals import check_choice, check_number, checked
 from torchparity.storage.writing.space_limit import DiskUsage, SpaceLimit
 from torchparity.storage.writing.step_report import StepReport
@@ -34,7 +34,7 @@ from torchparity.tensors import HostTensor
 from torchparity.whole_file import reason_of
 
 QUEUE_BYTES = 64 << 20
-_RECORD_BYTES = 4096  # what a record without tensors counts for in the queue
+_RECORD_BYTES = 4096  # the size of a record without tensors, for the queue
 
 
 class RunWriter:
@@ -76,7 +76,7 @@ class RunWriter:
         self._steps: set[int] = set()
         self._names: set[str] = set()
         self._closed = False
-        self._ahead = Ahead()
+        self._checksums = ChecksumPool()
         self._thread = WritingThread(
             self._root,
             RunInfo(task=task, level=level, tool=converted_from, run_id=uuid.uuid4().hex),
@@ -88,12 +88,12 @@ class RunWriter:
 
     @property
     def path(self) -> Path:
-        """Where the run is: as it was given, as long as that is the same place from here."""
+        """The folder of the run: as it was given, or absolute after a change of the working directory."""
         return self._given if self._given.absolute() == self._root else self._root
 
     @property
     def reports(self) -> dict[int, StepReport]:
-        """What there is of each finished step."""
+        """The report on each finished step."""
         return self._thread.reports
 
     @property
@@ -145,7 +145,7 @@ class RunWriter:
         self._thread.put(Add([entry]), _RECORD_BYTES + sum(tensor.queue_bytes() for tensor in entry[1].values()))
 
     def add_all(self, records: Iterable[tuple[Record, Mapping[str, HostTensor | SharedTensor]]]) -> list[ConfigError]:
-        """Hand over many records at once, which disturbs a training less; return what is wrong with those left out."""
+        """Hand over many records at once, which costs a training less; return the errors of those that were refused."""
         self._refuse_if_closed()
         entries, refused = [], []
         for record, tensors in records:
@@ -158,7 +158,7 @@ class RunWriter:
         return refused
 
     def add_later(self, names: Sequence[str], work: Encoding) -> None:
-        """Let the writer's thread make the records of these names."""
+        """Let the writer's thread encode the records of these names."""
         self._refuse_if_closed()
         if self._step is None:
             raise ConfigError("records were handed over outside a step; call start_step first.")
@@ -179,7 +179,7 @@ class RunWriter:
         if self._space.reason is not None:
             tensor.leave_out()
         else:
-            self._thread.put(Store(tensor, self._ahead.crc32(tensor)), tensor.queue_bytes())
+            self._thread.put(Store(tensor, self._checksums.crc32(tensor)), tensor.queue_bytes())
 
     def finish_step(
         self,
@@ -202,13 +202,13 @@ class RunWriter:
         self._thread.put(Finish(groups, parents, list(missing)), _RECORD_BYTES)
 
     def close(self) -> dict[int, StepReport]:
-        """Wait until everything is on disk; raise what went wrong on the way. A step in hand stays a journal.
+        """Wait until everything is on disk; raise the failure of the writer, if any.
 
-        Returns the reports of the finished steps.
+        Returns the reports of the finished steps; an unfinished step stays a journal.
         """
         self._closed = True
         self._thread.finish()
-        self._ahead.close()
+        self._checksums.close()
         self._raise_failure()
         return self.reports
 

@@ -1,4 +1,4 @@
-"""How much a run may grow: up to `max_bytes`, and never so far that the disk is full."""
+"""The limits of a run's size: `max_bytes`, and the free space of the disk."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Protocol
 from torchparity.text import readable_bytes
 
 _LARGEST_MARGIN = 1 << 30
-_MARGIN_SHARE = 20  # of a small disk one part in so many stays free
-_SMALL = 4 << 30  # free bytes of which a tensor recording is warned beforehand
-_LOOK_EVERY = 64 << 20  # bytes written between two looks at the disk, which other processes fill too
-_LOOK_SHARE = 8  # looks become more frequent towards the end
+_MARGIN_SHARE = 20  # the margin of a small disk is its size divided by this
+_SMALL = 4 << 30  # with less free space, a recording of tensors begins with a warning
+_LOOK_EVERY = 64 << 20  # most bytes between two checks of the disk, which other processes fill too
+_LOOK_SHARE = 8  # checks become more frequent as the space runs out
 
 
 class Usage(Protocol):
@@ -29,7 +29,7 @@ DiskUsage = Callable[[Path], Usage]
 
 
 class SpaceLimit:
-    """Decides whether the values of one more tensor are written; once they are not, no later ones are.
+    """Decides whether the values of a tensor are written; after the first refusal all others are refused too.
 
     `finished_bytes` is the size of the finished steps. `reason` says why no more values are written, and
     is None as long as they are.
@@ -44,7 +44,7 @@ class SpaceLimit:
     def admits(self, nbytes: int, *, step_bytes: int, waiting_bytes: int) -> bool:
         """Tell whether a tensor of `nbytes` may be written.
 
-        `step_bytes` is what the step in hand has so far; `waiting_bytes` of it are not on disk yet.
+        `step_bytes` is the size of the current step so far, of which `waiting_bytes` are not on disk yet.
         """
         if self.reason is None:
             self.reason = self._beyond_maximum(step_bytes + nbytes) or self._disk_too_full(nbytes, waiting_bytes)
@@ -89,7 +89,7 @@ class SpaceLimit:
         try:
             usage = self._disk_usage(self._folder)
         except OSError:
-            return None  # whoever writes there will say what is wrong
+            return None  # writing will fail with the reason
         return usage if usage.total > 0 else None
 
 

@@ -1,4 +1,4 @@
-"""What a writer put on disk of one finished step."""
+"""The report on one finished step: what the writer put on disk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writing one step: its records are lines of a journal while it lasts and dump.json when it ends.
+"""Writing one step: records go to a journal while the step lasts, and to dump.json when it ends.
 
 dump.json is written under a temporary name and renamed, then the journal goes. A killed
 process therefore loses at most the step in hand, and most of that can be read from the
@@ -39,7 +39,7 @@ _Place = tuple[str, Location | None]  # an item's data_name, and where the bytes
 
 
 class StepWriter:
-    """The files of the step in hand; used by the writer's thread alone."""
+    """The files of the current step; used only by the writer's thread."""
 
     def __init__(self, folder: Path, info: RunInfo, tensor_format: TensorFormat, space: SpaceLimit) -> None:
         self._folder, self._info, self._format, self._space = folder, info, tensor_format, space
@@ -81,7 +81,7 @@ class StepWriter:
         self._left_out += sentences
 
     def flush(self) -> None:
-        """Make what was added survive this process."""
+        """Flush the journal, so that the records survive a killed process."""
         self._journal.flush()
 
     def finish(
@@ -90,7 +90,7 @@ class StepWriter:
         construct: Mapping[str, str | None] | None,
         missing: Iterable[str],
     ) -> StepReport:
-        """Write everything to its end; return what there is now."""
+        """Write all files of the step; return the report on it."""
         if self._sink is not None:
             self._sink.close()
         written = 0 if self._sink is None else self._sink.stored_bytes
@@ -138,7 +138,7 @@ class StepWriter:
         self._journal.close()
 
     def abandon(self) -> None:
-        """Leave the journal for the reader and nothing half-written beside it."""
+        """Close the journal after a failure; a reader recovers the records from it."""
         if self._sink is not None:
             self._sink.abandon()
         with suppress(OSError):  # a full disk refuses the last lines
@@ -153,7 +153,7 @@ class StepWriter:
             return encode(record_to_json(record))
 
     def store(self, name: str, tensor: SharedTensor, crc32: Future[int] | None = None) -> _Place | None:
-        """Store a tensor unless it is; return its data_name for this item and where it is, None without space."""
+        """Store a tensor unless it is stored; return its data_name and location for an item, or None without space."""
         if tensor.place is not None:
             data_name, place = tensor.place
             return (data_name if place is None else f"{name}{self._format.suffix}"), place

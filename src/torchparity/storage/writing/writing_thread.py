@@ -1,4 +1,4 @@
-"""The thread that writes a run: it takes tasks off a bounded queue and owns the files."""
+"""The thread that writes a run: it takes tasks from a bounded queue and owns the files."""
 
 from __future__ import annotations
 
