@@ -20,11 +20,12 @@ from torchparity.lazy import lazy_names
 if TYPE_CHECKING:
     from torchparity.storage.convert import Conversion, convert_run
     from torchparity.storage.encoding import EncodedRecord, record_to_json
+    from torchparity.storage.files.stored_tensor import MappedTensor, StoredTensor
     from torchparity.storage.formats import TensorFormat, TensorSink, TensorSource
     from torchparity.storage.reading.run_reader import RunPart, RunReader, open_run
     from torchparity.storage.reading.summary import nonfinite_records, summarise
-    from torchparity.storage.shared_tensor import SharedTensor
     from torchparity.storage.writing.run_writer import RunWriter
+    from torchparity.storage.writing.shared_tensor import SharedTensor
     from torchparity.storage.writing.space_limit import DiskUsage
     from torchparity.storage.writing.step_report import StepReport
 
@@ -32,11 +33,13 @@ __all__ = [
     "Conversion",
     "DiskUsage",
     "EncodedRecord",
+    "MappedTensor",
     "RunPart",
     "RunReader",
     "RunWriter",
     "SharedTensor",
     "StepReport",
+    "StoredTensor",
     "TensorFormat",
     "TensorSink",
     "TensorSource",
@@ -53,11 +56,13 @@ __getattr__ = lazy_names(
         "Conversion": "convert",
         "DiskUsage": "writing.space_limit",
         "EncodedRecord": "encoding",
+        "MappedTensor": "files.stored_tensor",
         "RunPart": "reading.run_reader",
         "RunReader": "reading.run_reader",
         "RunWriter": "writing.run_writer",
-        "SharedTensor": "shared_tensor",
+        "SharedTensor": "writing.shared_tensor",
         "StepReport": "writing.step_report",
+        "StoredTensor": "files.stored_tensor",
         "TensorFormat": "formats",
         "TensorSink": "formats",
         "TensorSource": "formats",

@@ -13,8 +13,8 @@ import numpy.typing as npt
 from torchparity.errors import DamagedFileError
 from torchparity.records import TensorLeaf
 from torchparity.storage.files.mapped import map_file
+from torchparity.storage.files.stored_tensor import MappedTensor, StoredTensor
 from torchparity.storage.files.untrusted import inside, open_plain
-from torchparity.storage.stored_tensor import MappedTensor, StoredTensor
 from torchparity.tensors import DTYPES, HostTensor
 
 _MAGIC = b"\x93NUMPY"

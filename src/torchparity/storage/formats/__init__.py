@@ -15,7 +15,7 @@ from torchparity import plugins
 
 if TYPE_CHECKING:
     from torchparity.records import Location, TensorLeaf
-    from torchparity.storage.stored_tensor import StoredTensor
+    from torchparity.storage.files.stored_tensor import StoredTensor
     from torchparity.tensors import HostTensor
 
 

@@ -15,10 +15,10 @@ from isal import isal_zlib
 from torchparity.errors import DamagedFileError
 from torchparity.records import Location, TensorLeaf
 from torchparity.storage.files.mapped import map_file
+from torchparity.storage.files.stored_tensor import MappedTensor, StoredTensor
 from torchparity.storage.files.untrusted import open_plain, open_sized, plain_name
 from torchparity.storage.pickles import zip_directory
 from torchparity.storage.pickles.pickled_tensor import PickledTensor, read_pickle
-from torchparity.storage.stored_tensor import MappedTensor, StoredTensor
 from torchparity.tensors import DTYPES, PAIRS, HostTensor
 from torchparity.whole_file import whole_file
 

@@ -33,7 +33,7 @@ from torchparity.storage.reading.part_files import PartContent, read_construct, 
 from torchparity.text import counted
 
 if TYPE_CHECKING:
-    from torchparity.storage.stored_tensor import StoredTensor
+    from torchparity.storage.files.stored_tensor import StoredTensor
     from torchparity.tensors import HostTensor
 
 _BATCH = 16  # tensors that a thread verifies before it hands them over

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from torchparity.errors import DamagedFileError
 from torchparity.records import Location, TensorLeaf
+from torchparity.storage.files.stored_tensor import MappedTensor, StoredTensor
 from torchparity.storage.files.untrusted import inside
 from torchparity.storage.shards.shard_reader import CODES, NATIVE, Shard, bytes_needed
-from torchparity.storage.stored_tensor import MappedTensor, StoredTensor
 from torchparity.tensors import DTYPES, HostTensor
 
 

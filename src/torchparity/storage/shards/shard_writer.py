@@ -20,7 +20,7 @@ from safetensors import SafetensorError, TensorSpec, serialize_file
 from torchparity.errors import ParityError, RunWriteError
 from torchparity.records import Location
 from torchparity.storage.shards.shard_reader import NATIVE, Shard
-from torchparity.storage.writing.checksums_ahead import spare_cores
+from torchparity.storage.shards.spare_cores import spare_cores
 from torchparity.tensors import HostTensor
 from torchparity.whole_file import reason_of, whole_file
 

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from isal import isal_zlib
 
-from torchparity.storage.shared_tensor import SharedTensor
-
-_CORES_EACH = 4  # storing takes one core in so many and leaves the others to the training
-_MOST = 4
-
-
-def spare_cores() -> int:
-    """Return how many cores may store tensors at once."""
-    return min(_MOST, max(1, (os.cpu_count() or 1) // _CORES_EACH))
+from torchparity.storage.shards.spare_cores import spare_cores
+from torchparity.storage.writing.shared_tensor import SharedTensor
 
 
 class ChecksumPool:

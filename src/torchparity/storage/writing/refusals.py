@@ -7,7 +7,7 @@ from math import prod
 
 from torchparity.errors import ConfigError, nearest
 from torchparity.records import Leaf, Record, TensorLeaf
-from torchparity.storage.shared_tensor import SharedTensor
+from torchparity.storage.writing.shared_tensor import SharedTensor
 from torchparity.tensors import HostTensor
 
 

@@ -15,9 +15,9 @@ from torchparity.errors import ConfigError, ParityError, RunExistsError, RunWrit
 from torchparity.records import Record, RunInfo, StackGroup
 from torchparity.storage.formats import load_format
 from torchparity.storage.reading.layout import has_records, remove_part
-from torchparity.storage.shared_tensor import SharedTensor
 from torchparity.storage.writing.checksums_ahead import ChecksumPool
 from torchparity.storage.writing.refusals import check_choice, check_number, checked
+from torchparity.storage.writing.shared_tensor import SharedTensor
 from torchparity.storage.writing.space_limit import DiskUsage, SpaceLimit
 from torchparity.storage.writing.step_report import StepReport
 from torchparity.storage.writing.writing_thread import (

@@ -28,7 +28,7 @@ from torchparity.storage.encoding.encode import (
 from torchparity.storage.encoding.json_text import encode, encode_bare
 from torchparity.storage.formats import TensorFormat, TensorSink
 from torchparity.storage.reading.layout import JOURNAL, TENSOR_FOLDER
-from torchparity.storage.shared_tensor import SharedTensor
+from torchparity.storage.writing.shared_tensor import SharedTensor
 from torchparity.storage.writing.space_limit import SpaceLimit
 from torchparity.storage.writing.step_report import StepReport
 from torchparity.text import counted

@@ -12,8 +12,8 @@ from torchparity.errors import InternalError, ParityError, RunWriteError
 from torchparity.records import Record, RunInfo, StackGroup
 from torchparity.storage.encoding.encode import EncodedRecord
 from torchparity.storage.formats import TensorFormat
-from torchparity.storage.shared_tensor import SharedTensor
 from torchparity.storage.writing.bounded_queue import ByteBoundedQueue
+from torchparity.storage.writing.shared_tensor import SharedTensor
 from torchparity.storage.writing.space_limit import SpaceLimit
 from torchparity.storage.writing.step_report import StepReport
 from torchparity.storage.writing.step_writer import StepWriter
