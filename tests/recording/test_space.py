@@ -6,6 +6,7 @@ import logging
 import re
 import shutil
 import subprocess
+import time
 from typing import NamedTuple
 
 import pytest
@@ -62,6 +63,13 @@ def test_a_recording_stops_storing_values_at_max_bytes(tmp_path, settings, capsy
     assert any("were left out" in problem for problem in parts[-1].problems)
 
 
+def wait_for_file(folder, name):
+    deadline = time.monotonic() + 30
+    while not list(folder.rglob(name)):
+        assert time.monotonic() < deadline, f"{name} does not appear"
+        time.sleep(0.001)
+
+
 def output(tmp_path, free, **fields):
     config = CaptureConfig(dump_path=str(tmp_path), **fields)
     return Output(config, Selection(), level="L1", rank=0, disk_usage=lambda _: Usage(total=1000 * GIB, free=free))
@@ -97,8 +105,7 @@ def test_a_run_that_was_removed_is_not_proposed_for_comparison(tmp_path, capsys)
     with capture(folder) as recording:
         torch.exp(torch.ones(3))
         recording.step()
-        while not list(folder.rglob("dump.json")):
-            pass
+        wait_for_file(folder, "dump.json")
         shutil.rmtree(folder)
 
     line = capsys.readouterr().out
@@ -111,8 +118,7 @@ def test_a_folder_removed_within_a_step_is_named(tmp_path, capsys, caplog):
     folder = tmp_path / "run"
     with capture(folder, task="tensor") as recording:
         torch.exp(torch.ones(3))
-        while not list(folder.rglob("journal.jsonl")):
-            pass
+        wait_for_file(folder, "journal.jsonl")
         shutil.rmtree(folder)
         recording.step()
         torch.exp(torch.ones(3))
@@ -133,8 +139,7 @@ def test_steps_that_are_left_are_proposed_and_those_removed_are_named(tmp_path, 
     with capture(folder) as recording:
         torch.exp(torch.ones(3))
         recording.step()
-        while not list(folder.rglob("dump.json")):
-            pass
+        wait_for_file(folder, "dump.json")
         shutil.rmtree(folder / "step0")
         torch.exp(torch.ones(3))
 
