@@ -12,7 +12,7 @@ from tools.import_graph import edges, modules
 MODULES = modules()
 EDGES = edges(MODULES)
 BY_NAME = {module.name: module for module in MODULES}
-GROUND = {"version", "errors", "text", "naming", "records", "config", "plugins"}
+GROUND = {"version", "errors", "text", "naming", "records", "config", "plugins", "whole_file", "lazy", "summaries"}
 # A package may import what stands in its row, and of its own rooms what ROOMS says.
 ALLOWED = {
     "version": set(),
@@ -21,16 +21,31 @@ ALLOWED = {
     "naming": {"errors"},
     "records": {"naming"},
     "plugins": {"errors"},
+    "whole_file": {"errors"},
+    "lazy": set(),
+    "summaries": {"records"},
     "config": {"errors"},
     "tensors": {"errors"},
     "ops": {"errors", "naming"},
-    "kernels": {"errors", "records", "tensors"},
-    "storage": {"version", "config", "errors", "naming", "plugins", "records", "tensors", "text"},
+    "kernels": {"errors", "records", "summaries", "tensors"},
+    "storage": {
+        "version",
+        "config",
+        "errors",
+        "naming",
+        "plugins",
+        "records",
+        "summaries",
+        "tensors",
+        "text",
+        "whole_file",
+        "lazy",
+    },
     "calls": {"config", "errors", "naming", "ops", "records", "storage", "tensors", "recording", "text"},
-    "randomness": {"calls", "errors", "ops", "recording"},
+    "randomness": {"calls", "errors", "ops", "recording", "whole_file"},
     "recording": {"calls", "config", "errors", "kernels", "naming", "ops", "records", "storage", "tensors", "text"},
-    "comparing": {"", "errors", "kernels", "naming", "plugins", "records", "report", "storage", "text"},
-    "report": {"errors", "naming", "records", "text"},
+    "comparing": {"", "errors", "kernels", "naming", "plugins", "records", "report", "storage", "text", "whole_file"},
+    "report": {"errors", "naming", "records", "summaries", "text", "whole_file"},
     "cli": {
         "",
         "comparing",
@@ -45,7 +60,7 @@ ALLOWED = {
         "text",
     },
     "__main__": {"cli"},
-    "": {"comparing", "errors", "randomness", "recording", "records", "storage", "tensors", "version"},
+    "": {"comparing", "errors", "lazy", "randomness", "recording", "records", "storage", "tensors", "version"},
 }
 TORCH_PACKAGES = {"calls", "ops", "recording", "randomness"}
 TORCH_FILES = {"tensors.torch_tensors", "kernels.arenas.cuda", "kernels.arenas.portable", "kernels.arenas.cuda_waiting"}

@@ -17,7 +17,9 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, Literal
+
+See = Callable[[Callable[[], Any]], Any]
 
 
 class Walk:
@@ -56,7 +58,8 @@ def _switches(places: list[str]) -> int:
     return sum(before != after for before, after in itertools.pairwise(places))
 
 
-def walks(source: Path, task: str) -> dict[str, Walk]:
+def walks(source: Path, task: Literal["statistics", "tensor"]) -> dict[str, Walk]:
+    """Record two steps, and walk the second `F.linear` of the second one."""
     import torch
     from torch.nn import functional
 
@@ -64,17 +67,22 @@ def walks(source: Path, task: str) -> dict[str, Walk]:
 
     forward, backward = Walk(source), Walk(source)
     weight, bias = torch.randn(8, 8, requires_grad=True), torch.randn(8, requires_grad=True)
+
+    def step(see_forward: See, see_backward: See) -> None:
+        hidden = functional.linear(torch.randn(4, 8, requires_grad=True), weight, bias)
+        output = see_forward(lambda: functional.linear(hidden, weight, bias))
+        ones = torch.ones_like(output)
+        see_backward(lambda: torch.autograd.grad(output, (hidden, weight, bias), ones))
+
     with tempfile.TemporaryDirectory() as folder, torchparity.capture(Path(folder) / "run", task=task) as recording:
-        for step in range(2):
-            x = functional.linear(torch.randn(4, 8, requires_grad=True), weight, bias)
-            is_measured = step == 1
-            call = lambda given=x: functional.linear(given, weight, bias)  # noqa: E731
-            y = forward.during(call) if is_measured else call()
-            seed = torch.ones_like(y)
-            back = lambda out=y, given=x, seed=seed: torch.autograd.grad(out, (given, weight, bias), seed)  # noqa: E731
-            backward.during(back) if is_measured else back()
-            recording.step()
+        step(_unseen, _unseen)
+        recording.step()
+        step(forward.during, backward.during)
     return {"forward": forward, "backward": backward}
+
+
+def _unseen(work: Callable[[], Any]) -> Any:
+    return work()
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""The data model: what a run holds, free of torch and of any file format.
+"""The data model of a run, independent of torch and of file formats.
 
 A record is one call of one API or module in one direction. Its arguments are nested
 lists and mappings; the leaves of that nest are the types below. An item is one leaf
@@ -19,7 +19,7 @@ Number = float | int | bool | None
 
 
 class Statistics(msgspec.Struct, frozen=True, gc=False):
-    """What is known of a tensor's values.
+    """Statistics of a tensor's values.
 
     `max` to `norm` are over all elements, so one NaN makes all four NaN. The `finite_`
     twins leave NaN and infinities out and the counts say how many there were; a tool
@@ -76,7 +76,7 @@ class Location(msgspec.Struct, frozen=True, gc=False):
 
 
 class TensorLeaf(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A tensor: dtype as torch prints it ("torch.bfloat16"), shape, and what was kept of it."""
+    """A tensor: dtype as torch prints it ("torch.bfloat16"), shape, and what was recorded of it."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -91,10 +91,7 @@ class TensorLeaf(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def numel(self) -> int:
         """The number of elements."""
-        count = 1
-        for size in self.shape:
-            count *= size
-        return count
+        return math.prod(self.shape)
 
 
 class GroupLeaf(msgspec.Struct, frozen=True, kw_only=True):
@@ -158,23 +155,23 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     def items(self) -> list[Item]:
         """Return every leaf with its name: inputs, keyword inputs, parameters, outputs."""
-        found: list[Item] = []
+        items: list[Item] = []
         for index, nest in enumerate(self.input_args):
-            _add_items(found, f"input.{index}", "input", nest)
+            _add_items(items, f"input.{index}", "input", nest)
         for key, nest in self.input_kwargs.items():
-            _add_items(found, f"input.{key}", "input", nest)
+            _add_items(items, f"input.{key}", "input", nest)
         for key, nest in self.parameters.items() if self.parameters else ():
-            _add_items(found, f"parameters.{key}", "parameters", nest)
+            _add_items(items, f"parameters.{key}", "parameters", nest)
         for index, nest in enumerate(self.output):
-            _add_items(found, f"output.{index}", "output", nest)
+            _add_items(items, f"output.{index}", "output", nest)
         for key, nest in self.output_kwargs.items():
-            _add_items(found, f"output.{key}", "output", nest)
+            _add_items(items, f"output.{key}", "output", nest)
         for name, nest in self.gradients.items():
-            _add_items(found, name, "parameters_grad", nest)
+            _add_items(items, name, "parameters_grad", nest)
         if self.direction == "debug":
             for item, leaf in flatten("", self.value, LEAF_TYPES):
-                found.append(Item(item.removeprefix("."), "value", _leaf(leaf)))
-        return found
+                items.append(Item(item.removeprefix("."), "value", _leaf(leaf)))
+        return items
 
     def replace_tensors(self, change: Callable[[str, TensorLeaf], TensorLeaf]) -> Record:
         """Return the record with `change(item name, leaf)` in place of every tensor."""
@@ -210,56 +207,6 @@ class StackGroup(msgspec.Struct, frozen=True):
 
     records: list[str]
     frames: list[str]
-
-
-class TensorProfile(msgspec.Struct, frozen=True, kw_only=True):
-    """What a person looks at in one tensor; `places` says at which index max, min and the first nan sit."""
-
-    dtype: str
-    shape: tuple[int, ...]
-    checksum: str
-    statistics: Statistics
-    histogram_edges: list[float]
-    histogram_counts: list[int]
-    places: dict[str, list[int]]
-
-
-class RecordSize(msgspec.Struct, frozen=True):
-    """A record and what it cost: bytes of its tensors, or seconds of its call."""
-
-    name: str
-    amount: float
-
-
-class PartSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """What one rank recorded in one step, in numbers."""
-
-    step: int
-    rank: int
-    folder: str
-    task: str
-    level: str
-    tool: str | None
-    is_complete: bool
-    has_checksums: bool
-    records: dict[str, int]
-    items: int
-    tensors: int
-    tensor_bytes: int
-    stored_bytes: int
-    nonfinite_records: int | None
-    largest: list[RecordSize]
-    slowest: list[RecordSize]
-    problems: list[str]
-
-
-class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """A run at a glance."""
-
-    path: str
-    steps: list[int]
-    ranks: list[int]
-    parts: list[PartSummary]
 
 
 class Table(msgspec.Struct, frozen=True, kw_only=True):
@@ -348,11 +295,11 @@ def _replace(name: str, nest: Nest, change: Callable[[str, TensorLeaf], TensorLe
     return nest
 
 
-def _add_items(found: list[Item], name: str, role: str, nest: Nest) -> None:
+def _add_items(items: list[Item], name: str, role: str, nest: Nest) -> None:
     if isinstance(nest, LEAF_TYPES):  # nearly every argument
-        found.append(Item(name, role, nest))
+        items.append(Item(name, role, nest))
         return
-    found += [Item(path, role, _leaf(leaf)) for path, leaf in flatten(name, nest, LEAF_TYPES)]
+    items += [Item(path, role, _leaf(leaf)) for path, leaf in flatten(name, nest, LEAF_TYPES)]
 
 
 def _leaf(value: Any) -> Leaf:

@@ -23,7 +23,7 @@ from torchparity.tensors import DTYPES, release_pages
 EPSILON = {"torch.float16": 2**-10, "torch.complex32": 2**-10, "torch.float64": 2**-52, "torch.complex128": 2**-52}
 BLOCK = pair_blocks.BLOCK
 LARGE = 300_001
-REAL = sorted(name for name in DTYPES if not name.startswith(("torch.complex", "torch.float4")))
+REAL = sorted(name for name in DTYPES if not name.startswith(("torch.complex", "torch.bcomplex", "torch.float4")))
 
 
 def exact_norm(values) -> float:

@@ -366,7 +366,7 @@ def test_a_path_that_cannot_be_written_is_one_sentence(name, tmp_path):
     (tmp_path / f"table{plugin.suffix}").mkdir()
 
     for path in (tmp_path / "file" / "table", tmp_path / f"table{plugin.suffix}", Path("/proc/none/table")):
-        with pytest.raises(RunWriteError, match=rf"^cannot write {re.escape(str(path))}: [A-Z][a-z -]+\.$"):
+        with pytest.raises(RunWriteError, match=rf"^cannot write {re.escape(str(path))}: [a-z -]+\.$"):
             plugin.write(table_of(), path)
     assert sorted(os.listdir(tmp_path)) == ["file", f"table{plugin.suffix}"]
 
@@ -392,7 +392,7 @@ def test_a_full_disk_is_one_sentence_and_what_was_there_stays(name, small_disk):
     written = write(name, table_of(), small_disk)
     before = written.files[0].read_bytes()
 
-    with pytest.raises(RunWriteError, match=r"cannot write .*/table\.\w+: No space left on device\.$"):
+    with pytest.raises(RunWriteError, match=r"cannot write .*/table\.\w+: no space left on device\.$"):
         write(name, large_table(), small_disk)
 
     assert os.listdir(small_disk) == [written.files[0].name]
@@ -403,7 +403,7 @@ def test_a_full_disk_is_one_sentence_and_what_was_there_stays(name, small_disk):
 def test_a_read_only_disk_is_one_sentence(name, small_disk):
     subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
 
-    with pytest.raises(RunWriteError, match=r"cannot write .*/table\.\w+: Read-only file system\.$"):
+    with pytest.raises(RunWriteError, match=r"cannot write .*/table\.\w+: read-only file system\.$"):
         write(name, table_of(), small_disk)
 
 
@@ -419,7 +419,7 @@ def test_a_file_size_limit_is_one_sentence(tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", code, tmp_path], capture_output=True, text=True, cwd=ROOT)
 
-    assert done.stdout.count("cannot write") == done.stdout.count("File too large.\n") == len(FORMATS), done.stderr
+    assert done.stdout.count("cannot write") == done.stdout.count("file too large.\n") == len(FORMATS), done.stderr
     assert os.listdir(tmp_path) == []
 
 

@@ -13,7 +13,7 @@ import torch
 
 from torchparity import from_torch
 from torchparity.errors import DamagedFileError, UnsafeFileError
-from torchparity.storage.formats.pt import file_name, read_pt
+from torchparity.storage.pickles.pt_files import file_name, read_pt
 
 
 @pytest.mark.parametrize(

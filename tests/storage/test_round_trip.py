@@ -20,28 +20,11 @@ from torchparity.storage.encoding.json_text import encode
 from torchparity.storage.formats.safetensors import SafetensorsFormat
 from torchparity.tensors import DTYPES
 
+# Those that the torch at hand has; torch cannot copy packed fours.
 TORCH_DTYPES = [
-    torch.bool,
-    torch.uint8,
-    torch.uint16,
-    torch.uint32,
-    torch.uint64,
-    torch.int8,
-    torch.int16,
-    torch.int32,
-    torch.int64,
-    torch.float16,
-    torch.bfloat16,
-    torch.float32,
-    torch.float64,
-    torch.complex32,
-    torch.complex64,
-    torch.complex128,
-    torch.float8_e4m3fn,
-    torch.float8_e4m3fnuz,
-    torch.float8_e5m2,
-    torch.float8_e5m2fnuz,
-    torch.float8_e8m0fnu,
+    dtype
+    for name in DTYPES
+    if isinstance(dtype := getattr(torch, name.removeprefix("torch."), None), torch.dtype) and "float4" not in name
 ]
 shapes = st.lists(st.integers(0, 5), max_size=4).map(tuple)
 layouts = st.sampled_from(["contiguous", "transposed", "strided", "expanded", "offset"])
@@ -129,7 +112,8 @@ def test_the_table_of_dtypes_covers_torch():
     # Quantized, bits and sub-byte integer types hold no values of their own.
     without_values = sub_byte | {name for name in named if any(part in name for part in ("qint", "quint", "bits"))}
 
-    assert named - without_values == set(DTYPES)
+    assert named - without_values <= set(DTYPES)
+    assert set(DTYPES) - named <= {"torch.bcomplex32", "torch.float4_e2m1fn_x2", "torch.float8_e8m0fnu"}  # newer ones
 
 
 @pytest.mark.parametrize("tensor_format", ["safetensors", "pt"])

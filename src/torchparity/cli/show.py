@@ -73,20 +73,20 @@ def _list(opened: RunReader, options: Namespace) -> int:
 
     parts = opened.select(options.step, options.rank)
     wanted = (options.name or "").lower()
-    found = {
+    names_of = {
         part: [
             name for name in (nonfinite_records(part) if options.nonfinite else part.records) if wanted in name.lower()
         ]
         for part in parts
     }
     if options.json:
-        rows = [{"step": part.step, "rank": part.rank, "records": names} for part, names in found.items()]
+        rows = [{"step": part.step, "rank": part.rank, "records": names} for part, names in names_of.items()]
         _print_json(rows)
     else:
-        for part, names in found.items():
+        for part, names in names_of.items():
             prefix = f"step{part.step} rank{part.rank} " if len(parts) > 1 else ""
             print("".join(f"{prefix}{printable(name)}\n" for name in names), end="")
-        if not any(found.values()):
+        if not any(names_of.values()):
             measured = any(part.info.task != "structure" for part in parts)
             nothing = "no record has nan or inf" if measured else "a structure has no values that could be nan or inf"
             print(nothing if options.nonfinite else "no such record", file=sys.stderr)
@@ -128,7 +128,7 @@ def _tensor_leaf(part: RunPart, record: Record, wanted: str) -> tuple[str, Tenso
 
     wanted = wanted.removeprefix(f"{record.name}.")
     leaves = {item.name: item.leaf for item in record.items()}
-    if wanted == "value" and wanted not in leaves:  # what a value saved by hand is shown as
+    if wanted == "value" and wanted not in leaves:  # a value saved by hand is shown under this name
         wanted = ""
     leaf = leaves.get(wanted)
     if not isinstance(leaf, TensorLeaf):

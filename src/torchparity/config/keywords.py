@@ -61,6 +61,7 @@ class DebuggerFields(TypedDict, total=False):
     views: bool
     all_frames: bool
     overwrite: bool
+    max_bytes: int | str | None
     statistics: StatisticsFields
     tensor: TensorFields
     scope: Texts

@@ -12,9 +12,12 @@ import msgspec
 
 from torchparity.config.consistency import check_consistency
 from torchparity.config.refusals import bad_value, choices, unknown_field, wanted
-from torchparity.config.settings import LARGEST_INDEX, CaptureConfig, CompareConfig, Indices, offered
+from torchparity.config.settings import LARGEST_INDEX, CaptureConfig, CompareConfig, Indices, Size, offered
 from torchparity.errors import ConfigError
 
+_SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)\s*([KMGT]?i?B)", re.ASCII)
+_UNITS = {"B": 1} | {f"{letter}B": 1000**power for power, letter in enumerate("KMGT", 1)}
+_UNITS |= {f"{letter}iB": 1024**power for power, letter in enumerate("KMGT", 1)}
 _SPAN = re.compile(r"(\d{1,7})(?:\s*-\s*(\d{1,7}))?", re.ASCII)
 # The template that came with msprobe 8.2.0 has these for another framework or another tool; recording never read them.
 _FOREIGN = frozenset({"grad_probe"})
@@ -33,7 +36,7 @@ def capture_config(values: Mapping[str, Any], *, source: str = "config") -> Capt
     if not isinstance(values, Mapping):
         raise ConfigError(f"{source}: settings are a mapping of fields, not a {type(values).__name__}.")
     prepared = {
-        key: _indices(value, key, source) if key in ("rank", "step") else _without_foreign(key, value)
+        key: _PREPARED[key](value, key, source) if key in _PREPARED else _without_foreign(key, value)
         for key, value in values.items()
         if (value is not None or key not in ("rank", "step")) and key not in _FOREIGN
     }
@@ -111,3 +114,15 @@ def _indices(value: Any, field: str, source: str) -> list[int]:
             raise bad_value(source, field, value, str(get_args(Indices)[1]))
         numbers.extend(range(first, last + 1))
     return numbers
+
+
+def _size(value: Any, field: str, source: str) -> int | None:
+    """Return the bytes that a whole number or text such as "20GB" means; None is no limit."""
+    text = _SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
+    size = int(float(text[1]) * _UNITS[text[2]]) if text and text[2] in _UNITS else value
+    if size is not None and (type(size) is not int or size < 1):
+        raise bad_value(source, field, value, str(get_args(Size)[1]))
+    return size
+
+
+_PREPARED = {"rank": _indices, "step": _indices, "max_bytes": _size}

@@ -19,6 +19,8 @@ Indices = Annotated[list[int], "a list of numbers from 0 to 1000000, or text suc
 DataModes = list[DataMode]  # named here: the blocks have a field called `list`
 Names = Annotated[list[str], "a list of texts"]
 
+Size = Annotated[int | None, "a whole number of bytes from 1, or text such as '20GB' or '1.5GiB'"]
+
 LARGEST_INDEX = 1_000_000
 
 
@@ -119,6 +121,8 @@ class CaptureConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Keep torch's own frames in the call stacks. Not in msprobe."""
     overwrite: bool = False
     """Replace a run that is already in `dump_path`. Not in msprobe."""
+    max_bytes: Size = None
+    """Keep no values of further tensors when a rank's run has this size; statistics go on. Not in msprobe."""
     statistics: StatisticsTask = StatisticsTask()
     """The settings of task `statistics`, below."""
     tensor: TensorTask = TensorTask()

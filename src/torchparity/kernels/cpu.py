@@ -16,7 +16,7 @@ from torchparity.kernels.numba_loops import blocks
 from torchparity.kernels.numba_loops.cores import cores
 from torchparity.kernels.statistics import statistics_of
 from torchparity.records import Statistics
-from torchparity.tensors import HostTensor
+from torchparity.tensors import PAIRS, HostTensor
 
 _SHARED_FROM = 1 << 16  # elements from which a second core is worth waking
 _SAFE_SQUARE = 1e140
@@ -38,7 +38,7 @@ class CpuKernel:
         kind = tensor.array.dtype
         if kind.kind in "iu" or tensor.dtype == "torch.bool":
             return _integers(tensor)
-        if kind.kind == "c" or tensor.dtype in ("torch.complex32", "torch.float4_e2m1fn_x2"):
+        if kind.kind == "c" or tensor.dtype in PAIRS or tensor.dtype == "torch.float4_e2m1fn_x2":
             return reference.PLUGIN.statistics(tensor)
         flat = dense(tensor.array)
         if kind not in (np.float32, np.float64):

@@ -35,6 +35,7 @@ _KINDS = {
     "torch.complex64": blocks.FLOAT32,
     "torch.complex128": blocks.FLOAT64,
     "torch.complex32": blocks.FLOAT16,
+    "torch.bcomplex32": blocks.BFLOAT16,
     "torch.bfloat16": blocks.BFLOAT16,
     "torch.float16": blocks.FLOAT16,
     "torch.float4_e2m1fn_x2": blocks.HALF_BYTE,
@@ -100,7 +101,7 @@ class _Side:
         self.array, self.dtype = tensor.array, tensor.dtype
         self.kind = _KINDS.get(tensor.dtype, blocks.BYTE)
         self.table = _meanings(tensor.dtype)
-        self.is_complex = tensor.dtype.startswith("torch.complex")
+        self.is_complex = tensor.dtype.startswith(("torch.complex", "torch.bcomplex"))
         self.is_plain = not self.is_complex and self.array.flags.c_contiguous
         self._per_element = 2 if self.kind == blocks.HALF_BYTE else 1
         self.count = tensor.array.size * self._per_element

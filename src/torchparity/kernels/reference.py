@@ -15,7 +15,8 @@ import numpy.typing as npt
 from isal import isal_zlib
 
 from torchparity.kernels.statistics import statistics_of
-from torchparity.records import Statistics, TensorProfile
+from torchparity.records import Statistics
+from torchparity.summaries import TensorProfile
 from torchparity.tensors import HostTensor
 
 _BLOCK = 1 << 20

@@ -8,5 +8,5 @@ Plugin folder: each `x.py` writes comparison tables in one format. Its `PLUGIN` 
 Every format holds every cell of the table in the same order. A file is written under a temporary
 name in its folder, which is made if need be, and renamed when whole; it replaces a file of its
 name. A folder that cannot be written and a full disk raise `RunWriteError` and leave nothing behind.
-`_x.py` is machinery; `_show.py` prints runs, records and tensors.
+`terminal.py` prints runs, records and tensors.
 """

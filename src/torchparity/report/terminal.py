@@ -1,4 +1,4 @@
-"""A run, a record and a tensor on a terminal; plain aligned text when piped."""
+"""Printing a run, a record or a tensor on a terminal; plain aligned text when piped."""
 
 from __future__ import annotations
 
@@ -13,14 +13,12 @@ from torchparity.records import (
     GroupLeaf,
     Item,
     Leaf,
-    PartSummary,
     Record,
-    RunSummary,
     Statistics,
     TensorLeaf,
-    TensorProfile,
     ValueLeaf,
 )
+from torchparity.summaries import PartSummary, RunSummary, TensorProfile
 from torchparity.text import printable, readable_bytes
 
 _PLAIN_WIDTH = 10_000  # when piped, lines are for grep: never wrapped, never cut
@@ -50,6 +48,9 @@ def run(summary: RunSummary, *, verified: bool) -> None:
     )
     columns = ("step", "rank", "forward", "backward", "other", "items", "tensors", "on disk", "with nan/inf", "state")
     _table(console, "\nrecords", columns, [_part_row(part, verified) for part in summary.parts])
+    missing = [(str(part.step), str(part.rank), sentence) for part in summary.parts for sentence in part.missing]
+    if missing:
+        _table(console, "\nmissing", ("step", "rank", "what is missing"), missing)
     for title, column, unit, sizes in (
         (
             "\nlargest records",
@@ -95,20 +96,20 @@ def record(shown: Record, *, stack: Sequence[str], parent: str | None, where: st
 def tensor(name: str, profile: TensorProfile, *, values: str) -> None:
     """Print one tensor: statistics, extremes, histogram, values."""
     console = _console()
-    kept = profile.statistics
+    statistics = profile.statistics
     facts = [
         ("tensor", name),
         ("dtype, shape", f"{profile.dtype} {list(profile.shape)}"),
-        ("max, min", f"{_number(kept.max)}, {_number(kept.min)}"),
-        ("mean, norm", f"{_number(kept.mean)}, {_number(kept.norm)}"),
-        ("zeros, nan", f"{kept.zero_count}, {kept.nan_count}"),
-        ("+inf, -inf", f"{kept.inf_count}, {kept.negative_inf_count}"),
+        ("max, min", f"{_number(statistics.max)}, {_number(statistics.min)}"),
+        ("mean, norm", f"{_number(statistics.mean)}, {_number(statistics.norm)}"),
+        ("zeros, nan", f"{statistics.zero_count}, {statistics.nan_count}"),
+        ("+inf, -inf", f"{statistics.inf_count}, {statistics.negative_inf_count}"),
         ("crc-32", profile.checksum),
     ]
-    if kept.nan_count or kept.inf_count or kept.negative_inf_count:
+    if statistics.nan_count or statistics.inf_count or statistics.negative_inf_count:
         facts[4:4] = [
-            ("finite max, min", f"{_number(kept.finite_max)}, {_number(kept.finite_min)}"),
-            ("finite mean, norm", f"{_number(kept.finite_mean)}, {_number(kept.finite_norm)}"),
+            ("finite max, min", f"{_number(statistics.finite_max)}, {_number(statistics.finite_min)}"),
+            ("finite mean, norm", f"{_number(statistics.finite_mean)}, {_number(statistics.finite_norm)}"),
         ]
     finite = "finite " if len(facts) > 7 else ""
     facts += [
@@ -140,14 +141,14 @@ def _facts(console: Console, *facts: tuple[str, str]) -> None:
 
 def _table(console: Console, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print aligned columns without the empty ones; where the terminal is too narrow, a block a row."""
-    kept = [index for index in range(len(columns)) if any(row[index] for row in rows)]
-    lines = [[row[index] for index in kept] for row in [columns, *rows]]
-    widths = [max(len(line[place]) for line in lines) for place in range(len(kept))]
+    filled = [index for index in range(len(columns)) if any(row[index] for row in rows)]
+    lines = [[row[index] for index in filled] for row in [columns, *rows]]
+    widths = [max(len(line[place]) for line in lines) for place in range(len(filled))]
     console.print(_text(title, style="bold"))
     if sum(widths) + 2 * len(widths) > console.width:
         for row in rows:
-            facts = [f"{columns[index]} {row[index]}" for index in kept[1:] if row[index]]
-            console.print(_text(row[kept[0]], style="bold"))
+            facts = [f"{columns[index]} {row[index]}" for index in filled[1:] if row[index]]
+            console.print(_text(row[filled[0]], style="bold"))
             console.print(_text("  " + "  ".join(facts)))
         return
     for number, line in enumerate(lines):
@@ -166,8 +167,10 @@ def _part_row(part: PartSummary, verified: bool) -> tuple[str, ...]:
 def _state(part: PartSummary, verified: bool) -> str:
     if not part.is_complete:
         return "cut off"
-    if part.problems:
+    if part.is_damaged:
         return "damaged" if part.records else "unreadable"
+    if part.missing:
+        return "incomplete"
     return "verified" if verified else "complete"
 
 
@@ -175,11 +178,13 @@ def _item_row(item: Item) -> tuple[str, ...]:
     leaf, name = item.leaf, item.name or "value"
     if not isinstance(leaf, TensorLeaf):
         return (name, _type(leaf), "", "", "", "", "", "", "", "", _value(leaf), "")
-    kept = leaf.statistics or Statistics()
-    inf = None if kept.inf_count is None else kept.inf_count + (kept.negative_inf_count or 0)
+    statistics = leaf.statistics or Statistics()
+    inf = None if statistics.inf_count is None else statistics.inf_count + (statistics.negative_inf_count or 0)
     kind = leaf.dtype.removeprefix("torch.") + (f" {leaf.layout}" if leaf.layout else "")
-    numbers = [_number(number, unknown="") for number in (kept.max, kept.min, kept.mean, kept.norm)]
-    counts = [_count(number, numbers) for number in (kept.nan_count, inf)]
+    numbers = [
+        _number(number, unknown="") for number in (statistics.max, statistics.min, statistics.mean, statistics.norm)
+    ]
+    counts = [_count(number, numbers) for number in (statistics.nan_count, inf)]
     grad = "" if leaf.requires_grad is None else "yes" if leaf.requires_grad else "no"
     return (name, kind, str(list(leaf.shape)), *numbers, *counts, grad, "", leaf.checksum or "")
 

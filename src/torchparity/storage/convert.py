@@ -1,4 +1,4 @@
-"""Rewriting a run in another tensor format, verified on the way."""
+"""Converting a run to another tensor format; every tensor is verified while it is read."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from torchparity.tensors import HostTensor
 
 @dataclass
 class Conversion:
-    """What was written, and one sentence for everything that could not be read."""
+    """The result of a conversion: counts of what was written, and a sentence for everything that could not be read."""
 
     records: int = 0
     tensors: int = 0
@@ -30,7 +30,7 @@ class Conversion:
 def convert_run(run: RunReader, output: Path, tensor_format: str, *, overwrite: bool = False) -> Conversion:
     """Write every part of `run` below `output`; a tensor that is damaged loses its data, not its record.
 
-    What is missing is said in the new run too.
+    The new run names everything that is missing in it.
     """
     _refuse_same_folder(run, output)
     _make_room(output, overwrite)
@@ -54,18 +54,20 @@ def convert_run(run: RunReader, output: Path, tensor_format: str, *, overwrite: 
 
 
 def _readable(parts: list[RunPart], problems: list[str]) -> Iterator[RunPart]:
-    """Yield one part per step; say of the others why they are left out."""
-    seen: dict[int, RunPart] = {}
+    """Yield one readable part per step; add a sentence to `problems` for every other part."""
+    parts_by_step: dict[int, RunPart] = {}
     for part in parts:
-        if part.step in seen:
-            problems.append(f"{part.folder} is step {part.step} of rank {part.rank}, as is {seen[part.step].folder}.")
+        if part.step in parts_by_step:
+            problems.append(
+                f"{part.folder} is step {part.step} of rank {part.rank}, as is {parts_by_step[part.step].folder}."
+            )
             continue
         try:
             _ = part.records
         except ParityError as error:
             problems.append(str(error))
             continue
-        seen[part.step] = part
+        parts_by_step[part.step] = part
         yield part
 
 
@@ -89,7 +91,7 @@ def _refuse_same_folder(run: RunReader, output: Path) -> None:
 
 
 def _make_room(output: Path, overwrite: bool) -> None:
-    """Refuse a folder that holds a run, or remove that run: all of it, or two runs would mix."""
+    """Refuse a folder that holds a run; with `overwrite` remove that run completely, so that two runs do not mix."""
     try:
         old = find_parts(output)
     except RunNotFoundError:
@@ -101,14 +103,14 @@ def _make_room(output: Path, overwrite: bool) -> None:
 
 
 def _tensors(part: RunPart, record: Record, problems: list[str]) -> dict[str, HostTensor]:
-    found: dict[str, HostTensor] = {}
+    values: dict[str, HostTensor] = {}
     for item in record.items():
         if isinstance(item.leaf, TensorLeaf) and item.leaf.data_name is not None:
             try:
-                found[item.name] = part.tensor(item.leaf)
+                values[item.name] = part.tensor(item.leaf)
             except (DamagedFileError, RunNotFoundError) as error:
                 problems.append(f"{record.item_name(item.name)}: {error}")
-    return found
+    return values
 
 
 def _without_places(record: Record) -> Record:

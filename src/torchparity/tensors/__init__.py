@@ -1,7 +1,8 @@
 """Tensors without torch: the bytes in a NumPy array and the dtype by torch's name.
 
-NumPy has no bfloat16 and no fp8; ml_dtypes supplies them. What neither has (complex32,
-packed fp4) is kept as raw bytes under its own name, so nothing is lost on the way to disk.
+NumPy has no bfloat16 and no fp8; ml_dtypes supplies them. What neither has (complex numbers of
+halves, packed fp4) is kept as raw bytes under its own name, so nothing is lost on the way to disk.
+The table has dtypes of older and newer torch; a tensor of any other dtype is recorded without its values.
 """
 
 from __future__ import annotations
@@ -35,11 +36,13 @@ _NUMPY: dict[str, npt.DTypeLike] = {
     "torch.float8_e5m2": ml_dtypes.float8_e5m2,
     "torch.float8_e5m2fnuz": ml_dtypes.float8_e5m2fnuz,
     "torch.float8_e8m0fnu": ml_dtypes.float8_e8m0fnu,
-    # No number type of NumPy's: a pair of halves, a byte that holds two fours.
+    # No number type of NumPy's: pairs of two-byte floats, a byte that holds two fours.
     "torch.complex32": np.dtype([("real", np.float16), ("imag", np.float16)]),
+    "torch.bcomplex32": np.dtype([("real", ml_dtypes.bfloat16), ("imag", ml_dtypes.bfloat16)]),
     "torch.float4_e2m1fn_x2": np.dtype("V1"),
 }
 DTYPES: dict[str, np.dtype[Any]] = {name: np.dtype(kind) for name, kind in _NUMPY.items()}
+PAIRS = frozenset(name for name, kind in DTYPES.items() if kind.names is not None)  # of a real and an imaginary part
 _TORCH_NAME = {kind: name for name, kind in DTYPES.items()}
 
 
@@ -75,14 +78,14 @@ class HostTensor:
     def numbers(self) -> npt.NDArray[Any]:
         """Return the values as float64, complex128, int or bool: something NumPy can compute with."""
         kind = self.array.dtype
-        if self.dtype == "torch.complex32":
-            pair = np.stack([self.array["real"], self.array["imag"]], axis=-1).astype(np.float64)
-            return pair.view(np.complex128)[..., 0]  # not real + 1j * imag: 1j * inf has a real part of nan
         if self.dtype == "torch.float4_e2m1fn_x2":
             return _unpack_fp4(self.array)
         if kind.kind in "biu":
             return self.array
         with np.errstate(invalid="ignore"):  # a signalling nan is a value like any other
+            if self.dtype in PAIRS:
+                pair = np.stack([self.array["real"], self.array["imag"]], axis=-1).astype(np.float64)
+                return pair.view(np.complex128)[..., 0]  # not real + 1j * imag: 1j * inf has a real part of nan
             return self.array.astype(np.complex128 if kind.kind == "c" else np.float64)
 
     def preview(self) -> str:
@@ -96,7 +99,7 @@ class HostTensor:
 
 
 def release_pages(array: npt.NDArray[Any]) -> None:
-    """Let go of the memory behind a part of a mapped file, which would count as this process's until it is unmapped.
+    """Release the resident pages behind a part of a mapped file, which count as memory of this process.
 
     The bytes are read from the file again when next touched. Memory of any other origin is left alone.
     """

@@ -1,4 +1,4 @@
-"""The one file of storage that imports torch: tensors in and out of the torch-free half."""
+"""The one file of tensors and storage that imports torch: it converts torch's tensors and ours into each other."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from torchparity.errors import MissingTorchError
+from torchparity.errors import ConfigError, MissingTorchError
 from torchparity.tensors import DTYPES, HostTensor
 
 try:
@@ -56,9 +56,11 @@ def from_torch(tensor: torch.Tensor) -> HostTensor:
 
 
 def to_torch(tensor: HostTensor) -> torch.Tensor:
-    """Return a torch tensor with a copy of the values."""
+    """Return a torch tensor with a copy of the values; raise `ConfigError` where this torch lacks the dtype."""
     raw = np.array(tensor.raw())  # a copy: mapped files are read-only
-    kind: torch.dtype = getattr(torch, tensor.dtype.removeprefix("torch."))
+    kind: torch.dtype | None = getattr(torch, tensor.dtype.removeprefix("torch."), None)
+    if kind is None:
+        raise ConfigError(f"torch {torch.__version__} has no dtype {tensor.dtype.removeprefix('torch.')}.")
     if raw.size == 0:
         return torch.empty(tensor.shape, dtype=kind)
     return torch.from_numpy(raw).view(kind).reshape(tensor.shape)

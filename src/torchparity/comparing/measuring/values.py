@@ -14,7 +14,7 @@ from torchparity.records import PairMetrics, TensorLeaf
 from torchparity.storage import RunPart
 
 if TYPE_CHECKING:
-    from torchparity.storage.stored_tensor import MappedTensor, StoredTensor
+    from torchparity.storage import MappedTensor, StoredTensor
 
 Progress = Callable[[int, int], None]  # pairs of tensors that are done, and how many there are
 Found = PairMetrics | ParityError

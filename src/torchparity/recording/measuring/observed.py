@@ -13,7 +13,8 @@ import torch
 
 from torchparity.recording.measuring.geometry import name_of
 from torchparity.records import Statistics, TensorLeaf
-from torchparity.storage import SharedTensor, encoded_tensor, encoded_usual
+from torchparity.storage import SharedTensor
+from torchparity.storage.encoding import finite_tensor_json, tensor_json
 
 
 class Measurement(msgspec.Struct, gc=False):
@@ -43,8 +44,8 @@ class ObservedTensor(msgspec.Struct, gc=False):
             known = self.measurement
             if known is not None and known.statistics is not None and self.layout is None:
                 needed, checksum = self.requires_grad, known.checksum
-                self.json = encoded_usual(name_of(self.dtype), self.shape, known.statistics, needed, checksum)
-            self.json = self.json or encoded_tensor(self.leaf())
+                self.json = finite_tensor_json(name_of(self.dtype), self.shape, known.statistics, needed, checksum)
+            self.json = self.json or tensor_json(self.leaf())
         return self.json
 
     def leaf(self) -> TensorLeaf:

@@ -13,7 +13,8 @@ import msgspec
 from torchparity.naming import Direction
 from torchparity.recording.measuring.observed import ObservedTensor
 from torchparity.records import Nest, Record
-from torchparity.storage import EncodedRecord, SharedTensor, encoded, encoded_record, encoded_value
+from torchparity.storage import EncodedRecord, SharedTensor
+from torchparity.storage.encoding import argument_json, assemble_record, encode_record
 
 Observed = Sequence[ObservedTensor] | Mapping[int, ObservedTensor]  # by the indexes that forms have
 _NOTHING: tuple[ObservedTensor, ...] = ()
@@ -46,9 +47,9 @@ class Draft(msgspec.Struct, gc=False):
     def encoded(self) -> EncodedRecord:
         """Return the record as JSON."""
         try:
-            return encoded(self._record(lambda name, form, at: _json(form, at)))
+            return assemble_record(self._record(lambda name, form, at: _json(form, at)))
         except UnicodeEncodeError:  # half a surrogate pair in a text
-            return encoded_record(self.finish()[0])
+            return encode_record(self.finish()[0])
 
     def finish(self) -> tuple[Record, dict[str, SharedTensor]]:
         """Return the record and the values of its items."""
@@ -119,4 +120,4 @@ def _json(form: Any, at: _At) -> Any:
         return {key: _json(entry, at) for key, entry in form.items()}
     if kind is ObservedTensor:
         return form.encoded()
-    return None if at.are_gradients else encoded_value(form)
+    return None if at.are_gradients else argument_json(form)

@@ -1,4 +1,4 @@
-"""`bench_path`: of a recording with checksums, keep the tensors of those records that differ from an earlier one."""
+"""`bench_path`: store values only for records whose checksums differ from those of an earlier run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torchparity.records import Record, TensorLeaf
 from torchparity.storage import RunPart, SharedTensor, open_run
 from torchparity.text import counted
 
-Kept = tuple[Record, dict[str, SharedTensor]]
+WithValues = tuple[Record, dict[str, SharedTensor]]
 
 
 class OnlyDiffering:
@@ -30,39 +30,40 @@ class OnlyDiffering:
         return 0 < self._most <= len(self._names)
 
     def sentences(self) -> list[str]:
-        found = []
+        sentences = []
         if self._names:
             shown = ", ".join(self._names[:8]) + (", ..." if len(self._names) > 8 else "")
-            found.append(f"{counted(len(self._names), 'record')} differing from {self._path}: {shown}")
+            sentences.append(f"{counted(len(self._names), 'record')} differing from {self._path}: {shown}")
         else:
-            found.append(f"no record differs from {self._path}")
+            sentences.append(f"no record differs from {self._path}")
         if self._alone:
-            found.append(f"{counted(self._alone, 'record')} not in {self._path}")
-        return found
+            sentences.append(f"{counted(self._alone, 'record')} not in {self._path}")
+        return sentences
 
-    def of_step(self, step: int, records: Iterable[Kept]) -> list[Kept]:
-        """Return a step's records, with values for those alone that differ."""
+    def of_step(self, step: int, records: Iterable[WithValues]) -> list[WithValues]:
+        """Return a step's records, with values only for those that differ."""
         part = self._part(step)
-        kept: list[Kept] = []
+        selected: list[WithValues] = []
         for record, values in records:
-            known = part.records.get(record.name) if part is not None and not self.is_done else None
-            differs = known is not None and _checksums(record) != _checksums(known)
+            expected = part.records.get(record.name) if part is not None and not self.is_done else None
+            differs = expected is not None and _checksums(record) != _checksums(expected)
             if differs:
                 self._names.append(record.name)
-            elif known is None and not self.is_done:
+            elif expected is None and not self.is_done:
                 self._alone += 1
-            kept.append((record, values if differs else {}))
-        return kept
+            selected.append((record, values if differs else {}))
+        return selected
 
     def _part(self, step: int) -> RunPart | None:
         try:
-            return open_run(self._path).part(step=step, rank=self._rank)  # anew: a part keeps what it has read
+            # Opened again each time: a part caches what it has read.
+            return open_run(self._path).part(step=step, rank=self._rank)
         except NotRecordedError:
             return None
 
 
 def _checksums(record: Record) -> dict[str, tuple[str, tuple[int, ...], str]]:
-    """Return what is to be equal of a record's tensors; those without a checksum say nothing."""
+    """Return dtype, shape and checksum of each tensor of a record that has a checksum."""
     return {
         item.name: (item.leaf.dtype, item.leaf.shape, item.leaf.checksum)
         for item in record.items()

@@ -9,7 +9,7 @@ import polars as pl
 from torchparity.records import Table
 from torchparity.report.cells import as_text, plain_frame
 from torchparity.report.formats import TableFormat, Written
-from torchparity.report.whole_files import whole_file
+from torchparity.whole_file import whole_file
 
 
 class CsvTables:

@@ -16,7 +16,7 @@ import polars as pl
 from torchparity.records import Table, number_to_json
 from torchparity.report.cells import coloured_frame, is_number
 from torchparity.report.formats import TableFormat, Written
-from torchparity.report.whole_files import whole_file
+from torchparity.whole_file import whole_file
 
 _ROWS_AT_ONCE = 20_000
 _ENCODER = msgspec.json.Encoder()

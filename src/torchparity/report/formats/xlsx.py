@@ -17,9 +17,9 @@ import polars as pl
 from torchparity.records import Table
 from torchparity.report.cells import as_text, plain_frame
 from torchparity.report.formats import TableFormat, Written
-from torchparity.report.whole_files import whole_file
 from torchparity.report.workbook.rows import MOST_CHARACTERS, RowMaker
 from torchparity.report.workbook.shell import SheetShell, Shell, make_shell
+from torchparity.whole_file import whole_file
 
 MOST_ROWS = 1_048_575  # of data in a sheet of Excel, the header apart
 _ROWS_AT_ONCE = 10_000

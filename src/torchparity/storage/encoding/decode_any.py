@@ -1,4 +1,4 @@
-"""Records from the JSON of dump.json, as msprobe writes it and as we do; `_encoding.py` is the other way."""
+"""Decoding records from the JSON of dump.json, as msprobe or torchparity wrote it; `encode.py` is the inverse."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def _statistics_from_json(entry: dict[str, Any]) -> Statistics | None:
 
 
 def finite_statistics(largest: Any, smallest: Any, mean: Any, norm: Any, zeros: Any) -> Statistics:
-    """Return the statistics of a tensor in which nothing is nan or infinite; its count of zeros is anybody's."""
+    """Return the statistics of a tensor without nan and infinities; the zero count comes from the file, untrusted."""
     if type(zeros) is not int:
         raise MalformedError("a tensor's counts are not whole numbers")
     return Statistics.of_finite(largest, smallest, mean, norm, zeros)
@@ -179,7 +179,7 @@ def seconds_of(value: Any) -> float | None:
 
 
 def _is_flat(value: Any) -> bool:
-    """A value is a scalar or a list of them; anything deeper no tool writes."""
+    """Tell whether a value is a scalar or a list of scalars; no tool writes deeper values."""
     if isinstance(value, list):
         return not any(isinstance(part, (list, dict)) for part in value)
     return not isinstance(value, dict)
@@ -199,7 +199,7 @@ def is_shape(value: Any) -> bool:
 
 
 def _list(value: Any) -> list[Nest]:
-    """Return the arguments; a tool that wrote one leaf or nothing instead of a list meant one or none."""
+    """Return a list of arguments; some tools write a single leaf, or nothing, instead of a list."""
     nest = nest_from_json(value)
     return nest if isinstance(nest, list) else [] if nest is None else [nest]
 

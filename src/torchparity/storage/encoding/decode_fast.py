@@ -1,4 +1,4 @@
-"""Records decoded straight into what they become: nearly all of them, several times faster than through plain JSON.
+"""The fast decoder of records, for nearly all of them; several times faster than decoding to plain JSON first.
 
 The structs below name the keys that nearly every record has and nothing else. A record with another key or
 another kind of value is decoded as plain JSON and read by `decode_any.py`, which knows all of them.
@@ -67,7 +67,7 @@ class _Document(msgspec.Struct, gc=False):
 
 
 class _UnusualError(Exception):
-    """A record that only the long way round can read."""
+    """A record that only `decode_any` can read."""
 
 
 def quick_entries(content: bytes) -> tuple[dict[str, Any], dict[str, Any]] | None:
@@ -75,7 +75,7 @@ def quick_entries(content: bytes) -> tuple[dict[str, Any], dict[str, Any]] | Non
     try:
         document = msgspec.json.decode(content, type=_Document)
         if not content.isascii():
-            content.decode()  # what is no UTF-8 would otherwise be found when its record is decoded
+            content.decode()  # invalid UTF-8 would otherwise show up only when its record is decoded
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     head = {name: value for name in _HEAD if (value := getattr(document, name)) is not UNSET}
@@ -83,7 +83,7 @@ def quick_entries(content: bytes) -> tuple[dict[str, Any], dict[str, Any]] | Non
 
 
 class QuickDecoder:
-    """Decodes the records of one file; a shape or dtype that comes again is one object."""
+    """Decodes the records of one file; equal shapes and equal dtypes share one object."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -98,7 +98,7 @@ class QuickDecoder:
             try:
                 return self._record(name, _RECORDS.decode(entry))
             except (msgspec.ValidationError, _UnusualError):
-                pass  # it has more to say than nearly all records
+                pass  # it has keys or values that few records have
         return decode_any.record_from_json(name, decode(bytes(entry), self._path), debug=debug)
 
     def _record(self, name: str, entry: _Record) -> Record:
@@ -152,7 +152,7 @@ class QuickDecoder:
 
     def _checked(self, shape: tuple[int, ...] | UnsetType) -> tuple[int, ...]:
         if shape is UNSET or not decode_any.is_shape(list(shape)):
-            raise _UnusualError  # which will say what is wrong
+            raise _UnusualError  # decode_any raises with the reason
         self._shapes[shape] = shape
         return shape
 

@@ -1,4 +1,4 @@
-"""Records to the JSON of dump.json, as msprobe reads it."""
+"""Encoding records as the JSON of dump.json, which msprobe reads too."""
 
 from __future__ import annotations
 
@@ -27,6 +27,8 @@ _MOST_KEPT = 1 << 16
 _TENSOR = "torch.Tensor"
 _encode = msgspec.json.Encoder().encode
 _AS_THEY_ARE = frozenset({int, bool, str, type(None)})
+# What encoding raises for a value that JSON cannot hold: a set, an object, a nest without end.
+UNENCODABLE = (TypeError, ValueError, AttributeError, RecursionError, OverflowError)
 
 
 class EncodedRecord(msgspec.Struct, frozen=True, gc=False):
@@ -37,8 +39,8 @@ class EncodedRecord(msgspec.Struct, frozen=True, gc=False):
     entry: bytes
 
 
-class _Usual(msgspec.Struct, gc=False):
-    """The entry of nearly every tensor, in the order in which it is written."""
+class _FiniteTensor(msgspec.Struct, gc=False):
+    """The entry of a tensor whose values are all finite: nearly every one. Fields are in the order of the file."""
 
     type: str
     dtype: str
@@ -52,35 +54,43 @@ class _Usual(msgspec.Struct, gc=False):
     zero: int | None
 
 
-def encoded_tensor(leaf: TensorLeaf) -> msgspec.Raw:
+def tensor_json(leaf: TensorLeaf) -> msgspec.Raw:
     """Return a tensor's entry as JSON."""
-    kept, needed = leaf.statistics, leaf.requires_grad
+    statistics, needed = leaf.statistics, leaf.requires_grad
     is_plain = leaf.type == _TENSOR and leaf.data_name is None and leaf.layout is None
-    if is_plain and kept is not None and needed is not None:
-        usual = encoded_usual(leaf.dtype, leaf.shape, kept, needed, leaf.checksum)
-        if usual is not None:
-            return usual
+    if is_plain and statistics is not None and needed is not None:
+        entry = finite_tensor_json(leaf.dtype, leaf.shape, statistics, needed, leaf.checksum)
+        if entry is not None:
+            return entry
     return msgspec.Raw(encode(_tensor_to_json(leaf, number_to_json)))
 
 
-def encoded_usual(
-    dtype: str, shape: tuple[int, ...], kept: Statistics, requires_grad: bool, checksum: str | None
+def finite_tensor_json(
+    dtype: str, shape: tuple[int, ...], statistics: Statistics, requires_grad: bool, checksum: str | None
 ) -> msgspec.Raw | None:
-    """Return the entry of a tensor of which nothing but this is known, as JSON.
+    """Return the entry of a tensor of which only these fields are recorded, as JSON.
 
-    None where anything in it is nan, infinite or too large to be squared, or where a value is missing.
+    None where a value is nan, infinite or too large to be squared, or where a statistic is missing.
     """
-    mean, norm = kept.mean, kept.norm
-    is_usual = type(norm) is float and type(mean) is float and isfinite(norm) and isfinite(mean)
-    if not is_usual or kept.nan_count != 0 or kept.inf_count or kept.negative_inf_count or kept.zero_count is None:
+    mean, norm = statistics.mean, statistics.norm
+    is_finite = type(norm) is float and type(mean) is float and isfinite(norm) and isfinite(mean)
+    if (
+        not is_finite
+        or statistics.nan_count != 0
+        or statistics.inf_count
+        or statistics.negative_inf_count
+        or statistics.zero_count is None
+    ):
         return None
-    known = UNSET if checksum is None else checksum
-    entry = _Usual(_TENSOR, dtype, shape, kept.max, kept.min, mean, norm, requires_grad, known, kept.zero_count)
+    md5 = UNSET if checksum is None else checksum
+    entry = _FiniteTensor(
+        _TENSOR, dtype, shape, statistics.max, statistics.min, mean, norm, requires_grad, md5, statistics.zero_count
+    )
     return msgspec.Raw(_encode(entry))
 
 
-def encoded_value(leaf: Leaf) -> Any:
-    """Return what JSON has for anything but a tensor; most of it msgspec writes as it is."""
+def argument_json(leaf: Leaf) -> Any:
+    """Return the entry of any argument but a tensor; msgspec encodes most leaves as they are."""
     if type(leaf) is ValueLeaf and leaf.type != MEMORY_FORMAT:
         value = leaf.value
         if type(value) in _AS_THEY_ARE or (type(value) is float and isfinite(value)):
@@ -88,12 +98,12 @@ def encoded_value(leaf: Leaf) -> Any:
     return leaf_to_json(leaf)
 
 
-def encoded(record: Record) -> EncodedRecord:
-    """Return a record whose nests are JSON already, by the two functions above."""
+def assemble_record(record: Record) -> EncodedRecord:
+    """Return the JSON of a record whose arguments are JSON already, by the functions above."""
     return EncodedRecord(record.name, record.direction, msgspec.json.encode(_entry(record, _as_it_is)))
 
 
-def encoded_record(record: Record) -> EncodedRecord:
+def encode_record(record: Record) -> EncodedRecord:
     """Return a finished record as JSON, whatever is in it."""
     return EncodedRecord(record.name, record.direction, encode(record_to_json(record)))
 
@@ -119,10 +129,10 @@ def leaf_to_json(leaf: Leaf, number: NumberSpelling = number_to_json) -> Any:
 
 def _tensor_to_json(leaf: TensorLeaf, number: NumberSpelling) -> dict[str, Any]:
     entry: dict[str, Any] = {"type": leaf.type, "dtype": leaf.dtype, "shape": leaf.shape}
-    kept = leaf.statistics
-    if kept is not None:
-        entry["Max"], entry["Min"] = number(kept.max), number(kept.min)
-        entry["Mean"], entry["Norm"] = number(kept.mean), number(kept.norm)
+    statistics = leaf.statistics
+    if statistics is not None:
+        entry["Max"], entry["Min"] = number(statistics.max), number(statistics.min)
+        entry["Mean"], entry["Norm"] = number(statistics.mean), number(statistics.norm)
     elif leaf.checksum is not None:
         entry["md5"] = leaf.checksum  # with xor msprobe has it here
     if leaf.requires_grad is not None:
@@ -135,36 +145,36 @@ def _tensor_to_json(leaf: TensorLeaf, number: NumberSpelling) -> dict[str, Any]:
         entry["stored_in"] = {"file": leaf.stored_in.file, "key": leaf.stored_in.key, "crc32": leaf.stored_in.crc32}
     if leaf.layout is not None:
         entry["layout"] = leaf.layout
-    if kept is not None and kept.nan_count is not None:
-        if _has_nonfinite(kept):
-            entry |= {key: count for key, field in COUNTS if (count := getattr(kept, field))}
-            entry["finite"] = {key: number(getattr(kept, f"finite_{field}")) for key, field in STATISTICS}
-        entry["zero"] = kept.zero_count or 0  # its presence says that the counts left out are 0
+    if statistics is not None and statistics.nan_count is not None:
+        if _has_nonfinite(statistics):
+            entry |= {key: count for key, field in COUNTS if (count := getattr(statistics, field))}
+            entry["finite"] = {key: number(getattr(statistics, f"finite_{field}")) for key, field in STATISTICS}
+        entry["zero"] = statistics.zero_count or 0  # its presence says that the counts left out are 0
     if leaf.numel == 0:
         entry["numel"] = 0
     return entry
 
 
-def _has_nonfinite(kept: Statistics) -> bool:
-    return bool(kept.nan_count or kept.inf_count or kept.negative_inf_count)
+def _has_nonfinite(statistics: Statistics) -> bool:
+    return bool(statistics.nan_count or statistics.inf_count or statistics.negative_inf_count)
 
 
 class EncodedLeaves:
-    """Encodes leaves; a tensor that many records show is one leaf, and encoded once."""
+    """A cache of encoded leaves: a tensor leaf that many records share is encoded once."""
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[TensorLeaf, msgspec.Raw]] = {}
+        self._encoded: dict[int, tuple[TensorLeaf, msgspec.Raw]] = {}
 
     def __call__(self, leaf: Leaf) -> Any:
         if type(leaf) is not TensorLeaf:
             return leaf_to_json(leaf)
-        known = self._known.get(id(leaf))
-        if known is None:
-            if len(self._known) >= _MOST_KEPT:
-                self._known.clear()
-            # The leaf is kept as well, so that its id is nobody else's.
-            known = self._known[id(leaf)] = leaf, encoded_tensor(leaf)
-        return known[1]
+        encoded = self._encoded.get(id(leaf))
+        if encoded is None:
+            if len(self._encoded) >= _MOST_KEPT:
+                self._encoded.clear()
+            # The cache holds the leaf too, so that its id is not reused.
+            encoded = self._encoded[id(leaf)] = leaf, tensor_json(leaf)
+        return encoded[1]
 
 
 def nest_to_json(nest: Nest, leaf: LeafSpelling) -> Any:

@@ -1,4 +1,4 @@
-"""JSON as runs need it: strict when written, forgiving when read, never deep enough to hurt."""
+"""JSON text of runs: written strictly, read with the deviations of other tools, with a limit on nesting."""
 
 from __future__ import annotations
 
@@ -78,10 +78,10 @@ def _entries(scanner: json.JSONDecoder, text: str, position: int) -> dict[str, A
             entries[key] = value
         except (ValueError, RecursionError, TypeError):
             # Every tool begins a record on a line of its own: go on with the next one.
-            found = _NEXT_RECORD.search(text, position)
-            if found is None:
+            next_record = _NEXT_RECORD.search(text, position)
+            if next_record is None:
                 return entries
-            position = found.end()
+            position = next_record.end()
 
 
 def _without_halves(value: Any, content: bytes) -> Any:

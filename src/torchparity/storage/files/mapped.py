@@ -1,4 +1,4 @@
-"""Mapped files: bytes that are paged in when touched, and their checksum."""
+"""Memory-mapped files and checksums of their bytes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def map_file(path: Path | str) -> npt.NDArray[np.uint8]:
     try:
         if size == 0:
             raise DamagedFileError(path, "it is empty")
-        # The array holds the mapping; both go when the last view of the array goes.
+        # The array owns the mapping, which is closed with the last view of the array.
         return np.frombuffer(mmap.mmap(descriptor, size, access=mmap.ACCESS_READ), dtype=np.uint8)
     except OSError as error:
         raise DamagedFileError(path, f"it cannot be mapped ({error.strerror})") from None

@@ -1,4 +1,4 @@
-"""Opening files that nobody vouches for: plain files only, inside their folder, never a link."""
+"""Opening untrusted files: regular files only, inside their folder, never through a symbolic link."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def inside(folder: Path, name: str, named_by: str) -> Path:
 
 
 def plain_name(folder: Path, name: str, named_by: str) -> str:
-    """Return a name that is one of a file in `folder` and nothing else."""
+    """Return the name unchanged; refuse one that could lead out of `folder`."""
     if not name or name in (".", "..") or "/" in name or "\\" in name or "\0" in name:
         raise UnsafeFileError(
             folder, f"{named_by} names the file {name!r}, which is not a plain name inside this folder"

@@ -4,68 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from torchparity.errors import DamagedFileError
-from torchparity.records import Location, TensorLeaf
-from torchparity.storage.files.untrusted import inside
-from torchparity.storage.formats import TensorSink, TensorSource
-from torchparity.storage.shards.shard_reader import CODES, NATIVE, Shard, bytes_needed
-from torchparity.storage.shards.shard_writer import ShardSink
-from torchparity.storage.stored_tensor import MappedTensor, StoredTensor
-from torchparity.tensors import DTYPES, HostTensor
-
-
-class ShardSource:
-    """Reads tensors out of a folder of shards, each mapped once."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._shards: dict[str, Shard] = {}
-        self._verified: set[Location] = set()  # many items share one stored tensor
-
-    def read(self, leaf: TensorLeaf, *, verify: bool) -> HostTensor:
-        stored = self.stored(leaf)
-        if verify and leaf.stored_in is not None and leaf.stored_in not in self._verified:
-            stored.verified()
-            self._verified.add(leaf.stored_in)
-        return stored.map().tensor
-
-    def stored(self, leaf: TensorLeaf) -> StoredTensor:
-        where = leaf.stored_in
-        if where is None:
-            raise DamagedFileError(self._folder, f"tensor {leaf.data_name!r} is not in a shard")
-        shard = self._shards.get(where.file)
-        if shard is None:
-            shard = self._shards[where.file] = Shard(inside(self._folder, where.file, "dump.json"))
-        raw, entry = shard.bytes_of(where.key)
-        self._refuse_mismatch(leaf, raw.size, CODES[entry.dtype], shard.path, where.key)
-        try:
-            tensor = HostTensor(leaf.dtype, raw.view(DTYPES[leaf.dtype]).reshape(leaf.shape))
-        except (ValueError, OverflowError):  # an empty tensor with a size that no address has
-            raise DamagedFileError(shard.path, f"no tensor has the shape {list(leaf.shape)} of {where.key!r}") from None
-        changed = f"the bytes of tensor {where.key!r} have changed since they were written"
-        content = where, leaf.dtype, leaf.shape
-        return StoredTensor(content, _number(where.crc32), shard.path, changed, lambda: MappedTensor(tensor, raw))
-
-    @staticmethod
-    def _refuse_mismatch(leaf: TensorLeaf, size: int, stored: str, path: Path, key: str) -> None:
-        if leaf.dtype not in DTYPES:
-            raise DamagedFileError(path, f"tensor {key!r} is recorded with the unknown dtype {leaf.dtype!r}")
-        if stored != leaf.dtype and (leaf.dtype in NATIVE or stored != "torch.uint8"):
-            raise DamagedFileError(path, f"tensor {key!r} is stored as {stored} but recorded as {leaf.dtype}")
-        if size != bytes_needed(leaf.dtype, leaf.shape):
-            wanted = f"{leaf.dtype} {list(leaf.shape)}"
-            raise DamagedFileError(path, f"tensor {key!r} has {size} bytes, too many or too few for {wanted}")
-
-    def look(self, leaf: TensorLeaf) -> None:
-        self.read(leaf, verify=False)  # maps, touches no values
-
-
-def _number(crc32: str) -> int:
-    """Return a recorded checksum; what is none is a number that no bytes have."""
-    try:
-        return int(crc32, 16)
-    except ValueError:
-        return -1
+from torchparity.storage.formats import TensorFormat, TensorSink, TensorSource
 
 
 class SafetensorsFormat:
@@ -73,15 +12,20 @@ class SafetensorsFormat:
 
     suffix = ".safetensors"
     bare_nan = False
+    is_writable = True
 
     def source(self, folder: Path) -> TensorSource:
+        from torchparity.storage.shards.shard_source import ShardSource
+
         return ShardSource(folder)
 
     def prepare_to_write(self) -> None:
         """Nothing is missing."""
 
     def sink(self, folder: Path) -> TensorSink:
+        from torchparity.storage.shards.shard_writer import ShardSink
+
         return ShardSink(folder)
 
 
-PLUGIN = SafetensorsFormat()
+PLUGIN: TensorFormat = SafetensorsFormat()

@@ -1,4 +1,4 @@
-"""What the pickle in a .pt file says, read as data: opcodes are decoded, nothing is called.
+"""Reading the pickle inside a .pt file as data: opcodes are decoded, nothing is called.
 
 A tensor saved by torch needs a handful of opcodes and names. Anything else is refused
 by its name, so a file that asks for `os.system` is answered with a sentence.
@@ -59,7 +59,7 @@ class _Storage:
 
 
 class _Refused(Exception):
-    """Something a tensor's pickle does not contain."""
+    """The pickle contains something that a tensor does not need."""
 
 
 def read_pickle(content: bytes, path: Path | str) -> PickledTensor:
@@ -79,7 +79,7 @@ def read_pickle(content: bytes, path: Path | str) -> PickledTensor:
 
 @lru_cache(maxsize=1024)
 def _run(content: bytes) -> Any:
-    """Run a pickle; tensors of one dtype and shape have the same, to the last byte."""
+    """Run a pickle; cached, since tensors of one dtype and shape have identical pickles."""
     return _Machine().run(content)
 
 
@@ -88,7 +88,7 @@ def _kind(value: Any) -> str:
 
 
 class _Machine:
-    """A pickle machine that knows the shapes of data and none of the ways to run code."""
+    """A pickle machine with the opcodes that build data, and none that could run code."""
 
     def __init__(self) -> None:
         self._stack: list[Any] = []

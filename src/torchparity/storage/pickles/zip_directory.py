@@ -1,4 +1,4 @@
-"""The directory of a zip file, read from its ends: which entries there are and where.
+"""Reading the directory of a zip file: the names and positions of its entries.
 
 Only what torch.save writes is accepted: entries stored as they are. A compressed entry
 is refused, so there is nothing to inflate and no bomb to go off.
@@ -32,7 +32,7 @@ class ZipEntry(NamedTuple):
 
 
 class Ends:
-    """An open file of which the first and the last bytes are at hand; what lies between is read when asked for."""
+    """An open file whose first and last bytes are cached; the bytes between are read on demand."""
 
     def __init__(self, descriptor: int, size: int, path: Path | str) -> None:
         self.descriptor, self.size, self.path = descriptor, size, path
@@ -43,7 +43,7 @@ class Ends:
         self._back = self._front if self._back_at == 0 else self._read(self._back_at, _BACK)
 
     def bytes_at(self, first: int, size: int) -> bytes:
-        """Return some bytes; fewer where the file ends."""
+        """Return `size` bytes from `first` on; fewer at the end of the file."""
         if first + size <= len(self._front):
             return self._front[first : first + size]
         if first >= self._back_at:
@@ -64,7 +64,7 @@ def entries(file: Ends) -> dict[bytes, ZipEntry]:
     if count > _MOST_ENTRIES or position + size > file.size:
         raise DamagedFileError(path, "its zip directory points outside the file")
     directory = file.bytes_at(position, size)
-    found: dict[bytes, ZipEntry] = {}
+    files: dict[bytes, ZipEntry] = {}
     at = 0
     for _ in range(count):
         if at + _ENTRY.size > len(directory):
@@ -81,11 +81,11 @@ def entries(file: Ends) -> dict[bytes, ZipEntry]:
             plain, packed, offset = _wide(directory[name_end:extra_end], plain, packed, offset)
         if method != 0 or packed != plain:
             raise UnsafeFileError(path, f"its entry {_text(name)} is compressed, which torch.save never does")
-        if name in found:
+        if name in files:
             raise UnsafeFileError(path, f"its entry {_text(name)} is there twice; readers disagree which one counts")
-        found[name] = ZipEntry(offset, plain, crc)
+        files[name] = ZipEntry(offset, plain, crc)
         at = extra_end + comment_size
-    return found
+    return files
 
 
 def start_of(file: Ends, entry: ZipEntry, name: bytes) -> int:
@@ -106,7 +106,8 @@ def _text(name: bytes) -> str:
 def _directory(file: Ends) -> tuple[int, int, int]:
     """Return the number of entries, and where and how large the directory is."""
     path = file.path
-    for reach in (_BACK, _LONGEST_COMMENT + _END.size):  # a comment may follow the end, and never does
+    # The format allows a comment at the end, which torch never writes.
+    for reach in (_BACK, _LONGEST_COMMENT + _END.size):
         tail = file.bytes_at(max(0, file.size - reach), reach)
         at = tail.rfind(b"PK\x05\x06")
         if at >= _END64_LOCATOR.size:

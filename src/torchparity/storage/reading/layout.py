@@ -1,4 +1,4 @@
-"""Where the parts of a run are: a part is what one rank wrote in one step.
+"""The folder layout of a run; a part is one step of one rank.
 
     {run}/step0/rank0/dump.json          ours and msprobe's; `rank` and `proc123` too
     {run}/step0/rank0/dump.pkl           ptdbg 4 and later
@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from torchparity.errors import DamagedFileError, RunNotFoundError, RunWriteError
+from torchparity.storage.formats import load_format, writable_formats
 
 JOURNAL = "journal.jsonl"
 TENSOR_FOLDER = "dump_tensor_data"
 _RECORD_FILES = ("dump.json", "debug.json", JOURNAL)
 _OWN_FILES = (*_RECORD_FILES, "stack.json", "construct.json", "dump_error_info.log")
-_OWN_TENSORS = ("*.safetensors", "*.pt", ".*.part")
 _STEP = re.compile(r"step(\d{1,9})", re.ASCII)
 _RANK = re.compile(r"(?:rank|proc)(\d{0,18})", re.ASCII)
 
@@ -57,7 +57,7 @@ def find_parts(path: Path) -> list[PartPath]:
 
 
 def has_records(folder: Path) -> bool:
-    """Tell whether msprobe or we wrote into this folder."""
+    """Tell whether the folder holds records of msprobe or torchparity."""
     return any((folder / name).is_file() for name in _RECORD_FILES)
 
 
@@ -73,12 +73,16 @@ def ptdbg_files(folder: Path) -> list[Path]:
 
 
 def remove_part(folder: Path, run: Path) -> None:
-    """Remove what a tool wrote into a rank folder, and nothing else that lies there."""
+    """Remove the files of a run from a rank folder, and no other files in it."""
     for place in (folder, folder.parent, folder / TENSOR_FOLDER):
         if place.is_symlink() and place != run:
             raise RunWriteError(place, "it is a symbolic link, and what lies behind it may not be this run's")
     tensors = folder / TENSOR_FOLDER
-    for file in [folder / name for name in _OWN_FILES] + [f for kind in _OWN_TENSORS for f in tensors.glob(kind)]:
+    suffixes = [load_format(name).suffix for name in writable_formats()]
+    written = [
+        file for pattern in (*(f"*{suffix}" for suffix in suffixes), ".*.part") for file in tensors.glob(pattern)
+    ]
+    for file in [folder / name for name in _OWN_FILES] + written:
         file.unlink(missing_ok=True)
     for emptied in (tensors, folder, folder.parent):
         if emptied.is_dir() and not any(emptied.iterdir()):
@@ -99,20 +103,20 @@ def _parts(named: Path, path: Path) -> Iterator[PartPath]:
         return
     folders = sorted(entry for entry in path.iterdir() if entry.is_dir())
     ranks = [folder for folder in folders if _RANK.fullmatch(folder.name)]
-    found = [PartPath(*_numbers(named / rank.name), rank) for rank in ranks if _holds(rank, _is_part)]
-    steps = [] if found else [folder for folder in folders if _STEP.fullmatch(folder.name)]
+    parts = [PartPath(*_numbers(named / rank.name), rank) for rank in ranks if _holds(rank, _is_part)]
+    steps = [] if parts else [folder for folder in folders if _STEP.fullmatch(folder.name)]
     for step in steps:
         if _holds(step, lambda _: False):
-            found.append(PartPath(_number(_STEP, step.name), 0, step))  # cannot be listed; reading it will say so
+            parts.append(PartPath(_number(_STEP, step.name), 0, step))  # cannot be listed; reading it will say so
         else:
-            found += _parts(named / step.name, step)
-    if not found and ptdbg_files(path):
-        found = [PartPath(*_numbers(named), path)]
-    for folder in folders if not found else []:
+            parts += _parts(named / step.name, step)
+    if not parts and ptdbg_files(path):
+        parts = [PartPath(*_numbers(named), path)]
+    for folder in folders if not parts else []:
         # ptdbg puts everything below one folder named after its tag and version.
         if re.search(r"_v\d+(\.\d+)*$", folder.name):
-            found += _parts(named / folder.name, folder)
-    yield from found
+            parts += _parts(named / folder.name, folder)
+    yield from parts
 
 
 def _is_part(folder: Path) -> bool:
@@ -120,7 +124,7 @@ def _is_part(folder: Path) -> bool:
 
 
 def _holds(folder: Path, test: Callable[[Path], bool]) -> bool:
-    """Tell whether a folder passes a test; one that may not be looked into does, so that somebody is told."""
+    """Tell whether a folder passes a test; an unreadable one passes, so that reading it reports the problem."""
     try:
         next(folder.iterdir(), None)
         return test(folder)
@@ -145,8 +149,8 @@ def _numbers(folder: Path) -> tuple[int, int]:
 
 
 def _number(pattern: re.Pattern[str], name: str) -> int:
-    found = pattern.fullmatch(name)
-    return int(found[1]) if found and found[1] else 0
+    numbered = pattern.fullmatch(name)
+    return int(numbered[1]) if numbered and numbered[1] else 0
 
 
 def _first_byte(file: Path) -> bytes:

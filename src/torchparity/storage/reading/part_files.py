@@ -1,4 +1,4 @@
-"""The files of one part, read forgivingly: what can be read, and a sentence for what cannot."""
+"""The record files of one part, read as far as possible, with a sentence for everything that cannot be read."""
 
 from __future__ import annotations
 
@@ -22,32 +22,37 @@ from torchparity.text import counted
 
 @dataclass
 class PartContent:
-    """What a part's record files say; `problems` has a sentence for everything that was passed over."""
+    """What a part's record files say.
+
+    `missing` are the sentences of the writer about what it left out; `damage` has one for everything that cannot be
+    read.
+    """
 
     info: RunInfo
     records: dict[str, Record] = field(default_factory=dict)
     stacks: list[StackGroup] | None = None  # ptdbg keeps them with the records
-    problems: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    damage: list[str] = field(default_factory=list)
 
 
 def read_part(folder: Path, pkl: Path | None) -> PartContent:
     """Read dump.json and debug.json, else the journal, else ptdbg's .pkl."""
     if pkl is not None:
-        records, stacks, problems = read_pkl(pkl)
+        records, stacks, damage = read_pkl(pkl)
         has_values = pkl.with_suffix("").is_dir()
         if not has_values:
             records = {name: record.replace_tensors(_without_data) for name, record in records.items()}
         info = RunInfo(task="tensor" if has_values else "statistics", tool="ptdbg_ascend")
-        return PartContent(info, records, stacks, problems)
-    found = [folder / name for name in ("dump.json", "debug.json") if (folder / name).is_file()]
+        return PartContent(info, records, stacks, damage=damage)
     if not is_finished(folder):
         return _from_journal(folder)
     content = PartContent(RunInfo())
-    for path in found:
-        head, entries = _document(path, content.problems)
-        content.info = _run_info(head)
-        content.problems += _said_by_the_writer(head, path)
-        content.records |= _records(entries, path, content.problems, debug=path.name == "debug.json")
+    for path in (folder / name for name in ("dump.json", "debug.json")):
+        if path.is_file():
+            head, entries = _document(path, content.damage)
+            content.info = _run_info(head)
+            content.missing += _missing(head)
+            content.records |= _records(entries, path, content.damage, debug=path.name == "debug.json")
     return content
 
 
@@ -103,7 +108,7 @@ def _from_journal(folder: Path) -> PartContent:
     lost = "; the last one is cut off" if rest else ""
     recovered = f"{counted(len(records), 'record')} of it could be recovered"
     problems.append(f"{folder}: the recording ended before this step did; {recovered}{lost}.")
-    return PartContent(_run_info(head), records, None, problems)
+    return PartContent(_run_info(head), records, damage=problems)
 
 
 def _records(entries: dict[str, Any], path: Path, problems: list[str], *, debug: bool) -> dict[str, Record]:
@@ -158,7 +163,7 @@ def _run_info(head: dict[str, Any]) -> RunInfo:
     )
 
 
-def _said_by_the_writer(head: dict[str, Any], path: Path) -> list[str]:
+def _missing(head: dict[str, Any]) -> list[str]:
     """Return what the writer knew to be missing, so that a copy does not look more complete than its source."""
-    missing = _own(head).get("missing")
-    return [f"{path}: {str(line)[:300]}" for line in missing] if isinstance(missing, list) else []
+    sentences = _own(head).get("missing")
+    return [str(sentence)[:300] for sentence in sentences] if isinstance(sentences, list) else []

@@ -1,4 +1,4 @@
-"""Old ptdbg_ascend runs: a .pkl file that is JSON lines, one item or one call stack each.
+"""Reading runs of ptdbg_ascend: a .pkl file of JSON lines, each one item or one call stack.
 
     ["Functional_conv2d_1_forward_input.0", 1, [], "torch.float32", [2, 3], [max, min, mean]]
     ["Functional_conv2d_1_forward_stack_info", [["net.py", "12", "forward", "x = conv(x)"]]]
@@ -120,10 +120,10 @@ def _nest(value: Any) -> Nest:
 
 def _list(entries: Tree) -> list[Nest]:
     """Return the arguments by position; those that ptdbg left out are None."""
-    found = {place: _nest(value) for key, value in entries.items() if (place := _position(key)) is not None}
-    if max(found, default=-1) + 1 > len(found) + _MOST_LEFT_OUT:
-        raise ValueError(f"it has an argument {max(found)} but only {len(found)} arguments")
-    return [found.get(index) for index in range(max(found, default=-1) + 1)]
+    arguments = {place: _nest(value) for key, value in entries.items() if (place := _position(key)) is not None}
+    if max(arguments, default=-1) + 1 > len(arguments) + _MOST_LEFT_OUT:
+        raise ValueError(f"it has an argument {max(arguments)} but only {len(arguments)} arguments")
+    return [arguments.get(index) for index in range(max(arguments, default=-1) + 1)]
 
 
 def _position(key: str) -> int | None:

@@ -1,4 +1,4 @@
-"""Reading a run: parts by step and rank, records, call stacks, module parents, tensors."""
+"""Reading a run: its parts by step and rank, and their records, call stacks, parent modules and tensors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from torchparity.errors import (
 )
 from torchparity.naming import Direction, parse_record
 from torchparity.records import Record, RunInfo, StackGroup, TensorLeaf
-from torchparity.storage.formats import TensorFormat, TensorSource
+from torchparity.storage.formats import TensorSource, load_format
 from torchparity.storage.reading.layout import (
     TENSOR_FOLDER,
     PartPath,
@@ -33,7 +33,7 @@ from torchparity.storage.reading.part_files import PartContent, read_construct, 
 from torchparity.text import counted
 
 if TYPE_CHECKING:
-    from torchparity.storage.stored_tensor import StoredTensor
+    from torchparity.storage.files.stored_tensor import StoredTensor
     from torchparity.tensors import HostTensor
 
 _BATCH = 16  # tensors that a thread verifies before it hands them over
@@ -67,9 +67,9 @@ class RunReader:
 
     def select(self, step: int | None = None, rank: int | None = None) -> list[RunPart]:
         """Return the parts of a step, of a rank, or of both; raise if there are none."""
-        found = [part for part in self.parts if step in (None, part.step) and rank in (None, part.rank)]
-        if found:
-            return found
+        selected = [part for part in self.parts if step in (None, part.step) and rank in (None, part.rank)]
+        if selected:
+            return selected
         if step is not None and step not in self.steps:
             raise NotRecordedError("step", str(step), map(str, self.steps), str(self.path))
         ranks = [str(part.rank) for part in self.parts if step in (None, part.step)]
@@ -79,8 +79,8 @@ class RunReader:
 class RunPart:
     """What one rank recorded in one step.
 
-    `problems` has a sentence for everything that could not be read; what could be read
-    is there all the same.
+    `problems` has a sentence for everything that is missing or could not be read; what
+    could be read is there all the same.
     """
 
     def __init__(self, where: PartPath) -> None:
@@ -108,9 +108,20 @@ class RunPart:
 
     @property
     def problems(self) -> list[str]:
-        """One sentence for each thing that could not be read; reads everything but the tensors to find out."""
+        """One sentence for each thing that is missing or damaged; reads everything but the tensors to find out."""
+        return self._missing_here() + self._damage_of_records()
+
+    @property
+    def missing(self) -> list[str]:
+        """What the writer itself left out, in its sentences: a step that an exception ended, values without space."""
+        return list(dict.fromkeys(self._content.missing))
+
+    def _missing_here(self) -> list[str]:
+        return [f"{self.folder}: {sentence}" for sentence in self.missing]
+
+    def _damage_of_records(self) -> list[str]:
         _ = self.stacks, self.construct
-        return list(dict.fromkeys(self._content.problems))
+        return list(dict.fromkeys(self._content.damage))
 
     @property
     def is_complete(self) -> bool:
@@ -129,7 +140,7 @@ class RunPart:
         for spelling in (name, wanted):
             if spelling in self.records:
                 return self.records[spelling]
-        alike = [known for known in self.records if name.lower() in known.lower()]
+        alike = [recorded for recorded in self.records if name.lower() in recorded.lower()]
         raise NotRecordedError("record", name, alike or self.records, str(self.folder))
 
     @cached_property
@@ -137,14 +148,14 @@ class RunPart:
         """Call stacks with the records called from each; empty where none were written."""
         if self._content.stacks is not None:
             return self._content.stacks
-        return read_stacks(self.folder / "stack.json", self._content.problems)
+        return read_stacks(self.folder / "stack.json", self._content.damage)
 
     def use_stacks(self, path: Path) -> None:
         """Take the call stacks from another file than the one beside the records, where it exists."""
         if path.is_file():
-            self.stacks = read_stacks(path, self._content.problems)
+            self.stacks = read_stacks(path, self._content.damage)
         else:
-            self._content.problems.append(f"{path} does not exist; the call stacks are those beside the records.")
+            self._content.damage.append(f"{path} does not exist; the call stacks are those beside the records.")
 
     def stack_of(self, name: str) -> list[str]:
         """Return the call stack of a record, innermost frame first; empty if there is none."""
@@ -153,7 +164,7 @@ class RunPart:
     @cached_property
     def construct(self) -> dict[str, str | None]:
         """Each record's enclosing module record, or None at the top."""
-        return read_construct(self.folder, self._content.problems)
+        return read_construct(self.folder, self._content.damage)
 
     def tensor(self, leaf: TensorLeaf, *, verify: bool = True) -> HostTensor:
         """Return the values of a recorded tensor, mapped; `verify` checks them against their checksum."""
@@ -172,21 +183,22 @@ class RunPart:
 
     def values(self) -> Iterator[tuple[str, HostTensor]]:
         """Yield the values of every stored tensor, with its item's full name; verified on all cores, ahead of you."""
-        for name, found in self._verified_values():
-            if isinstance(found, ParityError):
-                raise found
-            yield name, found
+        for name, values in self._verified_values():
+            if isinstance(values, ParityError):
+                raise values
+            yield name, values
 
     def look(self) -> list[str]:
         """Return a sentence for each thing that is plainly missing or damaged; reads no tensor's values."""
-        return self._examine(deep=False)
+        return self._missing_here() + self.damage(deep=False)
 
     def verify(self) -> list[str]:
         """Read everything; return a sentence for each thing that is missing or damaged."""
-        return self._examine(deep=True)
+        return self._missing_here() + self.damage(deep=True)
 
-    def _examine(self, *, deep: bool) -> list[str]:
-        return self.problems + _grouped(self._damaged_values() if deep else self._missing_values())
+    def damage(self, *, deep: bool) -> list[str]:
+        """Return a sentence for each thing that the writer wrote and nobody can read; `deep` reads every tensor."""
+        return self._damage_of_records() + _grouped(self._damaged_values() if deep else self._missing_values())
 
     def _damaged_values(self) -> Iterator[tuple[str, ParityError]]:
         for name, read in self._verified_values():
@@ -244,8 +256,7 @@ class RunPart:
         suffix = ".safetensors" if leaf.stored_in else splitext(leaf.data_name)[1]
         kind = _formats_by_suffix().get(suffix, "pt")
         if kind not in self._sources:
-            tensor_format: TensorFormat = plugins.load("storage.formats", kind)
-            self._sources[kind] = tensor_format.source(self.tensor_folder)
+            self._sources[kind] = load_format(kind).source(self.tensor_folder)
         return self._sources[kind]
 
     @cached_property
@@ -264,7 +275,7 @@ class RunPart:
 
 @cache
 def _formats_by_suffix() -> dict[str, str]:
-    return {plugins.load("storage.formats", name).suffix: name for name in plugins.names("storage.formats")}
+    return {load_format(name).suffix: name for name in plugins.names("storage.formats")}
 
 
 def _direction_of(record: str) -> Direction:
@@ -279,5 +290,9 @@ def _grouped(failures: Iterable[tuple[str, ParityError]]) -> list[str]:
     names: dict[str, list[str]] = {}
     for name, error in failures:
         names.setdefault(str(error), []).append(name)
-    more = {error: f" and {counted(len(known) - 1, 'more tensor')}" for error, known in names.items() if len(known) > 1}
-    return [f"{known[0]}{more.get(error, '')}: {error}" for error, known in names.items()]
+    more = {
+        error: f" and {counted(len(tensors) - 1, 'more tensor')}"
+        for error, tensors in names.items()
+        if len(tensors) > 1
+    }
+    return [f"{tensors[0]}{more.get(error, '')}: {error}" for error, tensors in names.items()]

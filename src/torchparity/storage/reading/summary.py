@@ -1,4 +1,4 @@
-"""A run in numbers: what `torchparity show` begins with."""
+"""A summary of a run in numbers, for `torchparity show`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import math
 from collections import Counter
 
 from torchparity.errors import ParityError
-from torchparity.records import PartSummary, Record, RecordSize, RunInfo, RunSummary, TensorLeaf
+from torchparity.records import Record, RunInfo, TensorLeaf
 from torchparity.storage.reading.run_reader import RunPart, RunReader
+from torchparity.summaries import PartSummary, RecordSize, RunSummary
 from torchparity.tensors import DTYPES
 
 _MOST = 5
@@ -31,9 +32,10 @@ def nonfinite_records(part: RunPart) -> list[str]:
 
 def _part(part: RunPart, *, verify: bool) -> PartSummary:
     try:
-        info, records, problems = part.info, list(part.records.values()), part.verify() if verify else part.look()
+        info, records = part.info, list(part.records.values())
+        missing, damage = part.missing, part.damage(deep=verify)
     except ParityError as error:
-        info, records, problems = RunInfo(task="unknown", level="unknown"), [], [str(error)]
+        info, records, missing, damage = RunInfo(task="unknown", level="unknown"), [], [], [str(error)]
     sizes = {record.name: _tensor_bytes(record) for record in records}
     times = {record.name: record.seconds for record in records if record.seconds is not None}
     items = [item.leaf for record in records for item in record.items()]
@@ -56,7 +58,9 @@ def _part(part: RunPart, *, verify: bool) -> PartSummary:
         nonfinite_records=sum(_is_nonfinite(record) for record in records) if measured else None,
         largest=_most(sizes),
         slowest=_most(times),
-        problems=problems,
+        missing=missing,
+        is_damaged=bool(damage),
+        problems=[*(f"{part.folder}: {sentence}" for sentence in missing), *damage],
     )
 
 

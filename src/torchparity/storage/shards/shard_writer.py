@@ -1,4 +1,4 @@
-"""Writing safetensors shards: tensors are collected up to a shard's size and written in one go.
+"""Writing safetensors shards: tensors are collected up to the size of a shard, then written at once.
 
 The library does the writing: it takes the tensors where they are and lets other threads
 run meanwhile, so shards are written, several at once where there are cores for it, while
@@ -7,7 +7,6 @@ the next is collected. A shard has a temporary name until it is whole.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -18,11 +17,12 @@ import numpy.typing as npt
 from isal import isal_zlib
 from safetensors import SafetensorError, TensorSpec, serialize_file
 
-from torchparity.errors import RunWriteError
+from torchparity.errors import ParityError, RunWriteError
 from torchparity.records import Location
 from torchparity.storage.shards.shard_reader import NATIVE, Shard
-from torchparity.storage.writing.checksums_ahead import spare_cores
+from torchparity.storage.shards.spare_cores import spare_cores
 from torchparity.tensors import HostTensor
+from torchparity.whole_file import reason_of, whole_file
 
 SHARD_BYTES = 128 << 20
 _BLOCK = 1 << 20
@@ -40,13 +40,22 @@ class ShardSink:
         self._at_once = at_once or spare_cores()
         self._shards = 0
         self._keys = 0
-        self._known: dict[tuple[str, int, int], list[Location]] = {}
+        self._places_by_content: dict[tuple[str, int, int], list[Location]] = {}
         self._offsets: dict[str, int] = {}  # of tensors already on disk
+        self._written_bytes = 0  # of shards that are whole
+
+    @property
+    def stored_bytes(self) -> int:
+        return self._written_bytes + self.waiting_bytes
+
+    @property
+    def waiting_bytes(self) -> int:
+        return self._waiting_bytes + sum(shard.value_bytes for shard in self._writing)
 
     def put(self, name: str, tensor: HostTensor, *, crc32: int | None = None) -> tuple[str, Location | None]:
         raw = tensor.raw()
         crc = isal_zlib.crc32(raw) if crc32 is None else crc32
-        alike = self._known.setdefault((tensor.dtype, raw.size, crc), [])
+        alike = self._places_by_content.setdefault((tensor.dtype, raw.size, crc), [])
         # A CRC-32 can coincide by chance, so only equal bytes count as the same tensor.
         place = next((place for place in alike if self._holds(place, raw)), None)
         if place is None:
@@ -67,11 +76,9 @@ class ShardSink:
 
     def abandon(self) -> None:
         while self._writing:
-            with suppress(RunWriteError):  # the failure that led here
+            with suppress(ParityError):  # the failure that led here
                 self._wait_for_shard()
         self._waiting.clear()
-        for part in self._folder.glob(".*.part"):
-            part.unlink(missing_ok=True)
 
     def _shard_name(self) -> str:
         return f"data-{self._shards:05}.safetensors"
@@ -88,6 +95,7 @@ class ShardSink:
         writing = self._writing.pop(0)
         writing.finish()
         self._offsets |= writing.offsets
+        self._written_bytes += writing.file_bytes
 
     def _holds(self, place: Location, raw: Bytes) -> bool:
         held = self._waiting.get(place.key)
@@ -109,8 +117,10 @@ class _ShardThread:
 
     def __init__(self, path: Path, tensors: dict[str, tuple[HostTensor, Bytes]]) -> None:
         self._path, self.tensors = path, tensors
+        self.value_bytes = sum(raw.size for _, raw in tensors.values())
         self.offsets: dict[str, int] = {}
-        self._error: RunWriteError | None = None
+        self.file_bytes = 0
+        self._error: ParityError | None = None
         self._thread: Thread | None = Thread(target=self._run, name="torchparity-shard")
         try:
             self._thread.start()
@@ -121,7 +131,10 @@ class _ShardThread:
     def _run(self) -> None:
         try:
             self.offsets = _write(self._path, self.tensors)
-        except RunWriteError as error:
+            self.file_bytes = self._path.stat().st_size
+        except OSError as error:  # the shard was removed as soon as it was there
+            self._error = RunWriteError(self._path, reason_of(error))
+        except ParityError as error:
             self._error = error
 
     def finish(self) -> None:
@@ -134,14 +147,13 @@ class _ShardThread:
 
 def _write(path: Path, tensors: dict[str, tuple[HostTensor, Bytes]]) -> dict[str, int]:
     """Write one shard; return where in it the bytes of each tensor begin."""
-    temporary = path.with_name(f".{path.name}.part")
-    try:
-        serialize_file({key: _spec(tensor, raw) for key, (tensor, raw) in tensors.items()}, temporary)
+    with whole_file(path, make_folder=False) as temporary:
+        try:
+            serialize_file({key: _spec(tensor, raw) for key, (tensor, raw) in tensors.items()}, temporary)
+        except SafetensorError as error:  # how the library reports a full disk
+            raise OSError(str(error).removeprefix("Error while serializing: ")) from error
         # The library makes it private; whoever may read the folder may read its shards.
         temporary.chmod(path.parent.stat().st_mode & 0o666)
-        os.replace(temporary, path)
-    except (SafetensorError, OSError) as error:
-        raise RunWriteError(path, str(error).removeprefix("Error while serializing: ")) from None
     shard = Shard(path)
     return {key: shard.offset_of(key) for key in tensors}
 

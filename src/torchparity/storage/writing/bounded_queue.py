@@ -1,4 +1,4 @@
-"""A queue that is full when it holds too many bytes: the producer waits instead of memory growing."""
+"""A queue bounded by bytes: producers wait while it is full, so that memory does not grow."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class ByteBoundedQueue(Generic[Entry]):
         return not self._entries
 
     def close(self) -> None:
-        """Let go of everything: waiting producers return and their entries are dropped."""
+        """Drop all entries; waiting producers return, and later entries are dropped."""
         with self._changed:
             self._closed = True
             self._entries.clear()

@@ -1,32 +1,24 @@
-"""Checksums of tensors that wait in the writer's queue, computed beside it where there are cores to spare."""
+"""Computing checksums of queued tensors in a thread pool, where there are spare cores."""
 
 from __future__ import annotations
 
-import os
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from isal import isal_zlib
 
-from torchparity.storage.shared_tensor import SharedTensor
-
-_CORES_EACH = 4  # of which storing takes one; the others are the training's
-_MOST = 4
+from torchparity.storage.shards.spare_cores import spare_cores
+from torchparity.storage.writing.shared_tensor import SharedTensor
 
 
-def spare_cores() -> int:
-    """Return on how many cores at once tensors may be stored."""
-    return min(_MOST, max(1, (os.cpu_count() or 1) // _CORES_EACH))
-
-
-class Ahead:
-    """Computes CRC-32s in threads of its own, or leaves it to the caller."""
+class ChecksumPool:
+    """A pool of threads that compute CRC-32s; without spare cores there is none, and the caller computes them."""
 
     def __init__(self, cores: int | None = None) -> None:
         cores = spare_cores() if cores is None else cores
         self._pool = ThreadPoolExecutor(cores, "torchparity-checksum") if cores > 1 else None
 
     def crc32(self, tensor: SharedTensor) -> Future[int] | None:
-        """Begin to compute the checksum of a tensor; None where nobody does."""
+        """Begin to compute the checksum of a tensor; None where the caller is to compute it."""
         if self._pool is None:
             return None
         try:

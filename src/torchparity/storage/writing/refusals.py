@@ -1,4 +1,4 @@
-"""What a writer refuses: choices that do not exist, and values that no reader could find again."""
+"""Checks of a writer's arguments: choices that do not exist, and values that could not be read back."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from math import prod
 
 from torchparity.errors import ConfigError, nearest
 from torchparity.records import Leaf, Record, TensorLeaf
-from torchparity.storage.shared_tensor import SharedTensor
+from torchparity.storage.writing.shared_tensor import SharedTensor
 from torchparity.tensors import HostTensor
 
 
@@ -24,7 +24,7 @@ def check_number(field: str, value: int) -> None:
 
 
 def checked(record: Record, tensors: Mapping[str, HostTensor | SharedTensor]) -> dict[str, SharedTensor]:
-    """Refuse values that no reader could find again: for items that do not exist or look different."""
+    """Refuse values that could not be read back: of items that do not exist, or have another dtype or shape."""
     leaves: dict[str, Leaf] = {}
     for item in record.items():
         if item.name in leaves:

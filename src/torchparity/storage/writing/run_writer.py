@@ -1,69 +1,40 @@
-"""Writing a run: records and tensors go through a bounded queue to one thread that owns the files."""
+"""Writing a run: arguments are checked in the calling thread, files are written by another thread."""
 
 from __future__ import annotations
 
 import os
-import threading
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import get_args
 
-from torchparity import plugins
 from torchparity.config import Level, Task
-from torchparity.errors import ConfigError, InternalError, ParityError, RunExistsError, RunWriteError
+from torchparity.errors import ConfigError, ParityError, RunExistsError, RunWriteError
 from torchparity.records import Record, RunInfo, StackGroup
-from torchparity.storage.encoding.encode import EncodedRecord
-from torchparity.storage.formats import TensorFormat
+from torchparity.storage.formats import load_format
 from torchparity.storage.reading.layout import has_records, remove_part
-from torchparity.storage.shared_tensor import SharedTensor
-from torchparity.storage.writing.bounded_queue import ByteBoundedQueue
-from torchparity.storage.writing.checksums_ahead import Ahead
+from torchparity.storage.writing.checksums_ahead import ChecksumPool
 from torchparity.storage.writing.refusals import check_choice, check_number, checked
-from torchparity.storage.writing.step_writer import StepWriter
+from torchparity.storage.writing.shared_tensor import SharedTensor
+from torchparity.storage.writing.space_limit import DiskUsage, SpaceLimit
+from torchparity.storage.writing.step_report import StepReport
+from torchparity.storage.writing.writing_thread import (
+    Add,
+    Encode,
+    Encoding,
+    Entry,
+    Finish,
+    Start,
+    Store,
+    WritingThread,
+)
 from torchparity.tensors import HostTensor
+from torchparity.whole_file import reason_of
 
 QUEUE_BYTES = 64 << 20
-Encoding = Callable[[], tuple[Iterable[EncodedRecord], Iterable[str]]]  # with sentences about what it left out
-_Entry = tuple[Record, dict[str, SharedTensor]]
-_RECORD_BYTES = 4096  # what a record without tensors counts for in the queue
-
-
-@dataclass(frozen=True)
-class _Start:
-    folder: Path
-
-
-@dataclass(frozen=True)
-class _Store:
-    tensor: SharedTensor
-    crc32: Future[int] | None
-
-
-@dataclass(frozen=True)
-class _Add:
-    entries: list[_Entry]
-
-
-@dataclass(frozen=True)
-class _Encode:
-    work: Encoding
-
-
-@dataclass(frozen=True)
-class _Finish:
-    stacks: Iterable[StackGroup] | None
-    construct: Mapping[str, str | None] | None
-    missing: Iterable[str]
-
-
-@dataclass(frozen=True)
-class _Close:
-    pass
+_RECORD_BYTES = 4096  # the size of a record without tensors, for the queue
 
 
 class RunWriter:
@@ -73,6 +44,9 @@ class RunWriter:
     change them. A record that holds something no file can hold fails the run, or with
     `skip_unwritable` is left out and named to every reader. When the disk refuses, the
     next call raises `RunWriteError`; finished steps stay readable.
+
+    With `max_bytes`, and with `disk_usage` (`shutil.disk_usage`) before the disk is full, the values of
+    further tensors are left out while records are still written; `values_end` then says why.
     """
 
     def __init__(
@@ -87,33 +61,49 @@ class RunWriter:
         converted_from: str | None = None,
         skip_unwritable: bool = False,
         queue_bytes: int = QUEUE_BYTES,
+        max_bytes: int | None = None,
+        disk_usage: DiskUsage | None = None,
     ) -> None:
         check_choice("task", task, get_args(Task))
         check_choice("level", level, get_args(Level))
         check_number("rank", rank)
         self._given, self._root, self.rank = Path(path), Path(path).absolute(), rank
-        self._format: TensorFormat = plugins.load("storage.formats", tensor_format)
-        self._format.prepare_to_write()
-        self._info = RunInfo(task=task, level=level, tool=converted_from, run_id=uuid.uuid4().hex)
-        self._skip_unwritable = skip_unwritable
+        tensors = load_format(tensor_format)
+        tensors.prepare_to_write()
         self._make_room(overwrite)
-        self._queue: ByteBoundedQueue[_Start | _Store | _Add | _Encode | _Finish | _Close] = ByteBoundedQueue(
-            queue_bytes
-        )
-        self._failure: ParityError | None = None
-        self.written: dict[Path, int] = {}  # the finished steps and how many records each has
+        self._space = SpaceLimit(self._root, max_bytes, disk_usage)
         self._step: int | None = None
         self._steps: set[int] = set()
         self._names: set[str] = set()
         self._closed = False
-        self._ahead = Ahead()
-        self._thread = threading.Thread(target=self._work, name="torchparity-writer")
-        self._thread.start()
+        self._checksums = ChecksumPool()
+        self._thread = WritingThread(
+            self._root,
+            RunInfo(task=task, level=level, tool=converted_from, run_id=uuid.uuid4().hex),
+            tensors,
+            self._space,
+            skip_unwritable=skip_unwritable,
+            queue_bytes=queue_bytes,
+        )
 
     @property
     def path(self) -> Path:
-        """Where the run is: as it was given, as long as that is the same place from here."""
+        """The folder of the run: as it was given, or absolute after a change of the working directory."""
         return self._given if self._given.absolute() == self._root else self._root
+
+    @property
+    def reports(self) -> dict[int, StepReport]:
+        """The report on each finished step."""
+        return self._thread.reports
+
+    @property
+    def values_end(self) -> str | None:
+        """Why no more values of tensors are written; None as long as they are."""
+        return self._space.reason
+
+    def space_warning(self) -> str | None:
+        """Return a sentence where the disk has clearly little space for tensors; None where it has enough."""
+        return self._space.warning()
 
     def __enter__(self) -> RunWriter:
         return self
@@ -142,7 +132,7 @@ class RunWriter:
             raise RunExistsError(folder)
         self._steps.add(step)
         self._step, self._names = step, set()
-        self._queue.put(_Start(folder), 0)
+        self._thread.put(Start(step, folder), 0)
 
     def add(self, record: Record, tensors: Mapping[str, HostTensor | SharedTensor] | None = None) -> None:
         """Hand over a record and the values of its items, by item name (`input.0`); waits while the queue is full.
@@ -152,10 +142,10 @@ class RunWriter:
         """
         self._refuse_if_closed()
         entry = self._entry(record, tensors or {})
-        self._queue.put(_Add([entry]), _RECORD_BYTES + sum(tensor.queue_bytes() for tensor in entry[1].values()))
+        self._thread.put(Add([entry]), _RECORD_BYTES + sum(tensor.queue_bytes() for tensor in entry[1].values()))
 
     def add_all(self, records: Iterable[tuple[Record, Mapping[str, HostTensor | SharedTensor]]]) -> list[ConfigError]:
-        """Hand over many records at once, which disturbs a training less; return what is wrong with those left out."""
+        """Hand over many records at once, which costs a training less; return the errors of those that were refused."""
         self._refuse_if_closed()
         entries, refused = [], []
         for record, tensors in records:
@@ -164,11 +154,11 @@ class RunWriter:
             except ConfigError as error:
                 refused.append(error)
         held = sum(tensor.queue_bytes() for _, tensors in entries for tensor in tensors.values())
-        self._queue.put(_Add(entries), held + _RECORD_BYTES * len(entries))
+        self._thread.put(Add(entries), held + _RECORD_BYTES * len(entries))
         return refused
 
     def add_later(self, names: Sequence[str], work: Encoding) -> None:
-        """Let the writer's thread make the records of these names."""
+        """Let the writer's thread encode the records of these names."""
         self._refuse_if_closed()
         if self._step is None:
             raise ConfigError("records were handed over outside a step; call start_step first.")
@@ -176,7 +166,7 @@ class RunWriter:
         if len(unique) < len(names) or not self._names.isdisjoint(unique):
             raise ConfigError(f"step {self._step} has two records of one name; names must be unique in a step.")
         self._names |= unique
-        self._queue.put(_Encode(work), _RECORD_BYTES * len(names))
+        self._thread.put(Encode(work), _RECORD_BYTES * len(names))
 
     def store(self, tensor: SharedTensor) -> None:
         """Hand over the values of a tensor ahead of the records that show it; waits while the queue is full.
@@ -186,7 +176,10 @@ class RunWriter:
         self._refuse_if_closed()
         if self._step is None:
             raise ConfigError("a tensor was handed over outside a step; call start_step first.")
-        self._queue.put(_Store(tensor, self._ahead.crc32(tensor)), tensor.queue_bytes())
+        if self._space.reason is not None:
+            tensor.leave_out()
+        else:
+            self._thread.put(Store(tensor, self._checksums.crc32(tensor)), tensor.queue_bytes())
 
     def finish_step(
         self,
@@ -206,18 +199,20 @@ class RunWriter:
         self._step = None
         groups = None if stacks is None else list(stacks)
         parents = None if construct is None else dict(construct)
-        self._queue.put(_Finish(groups, parents, list(missing)), _RECORD_BYTES)
+        self._thread.put(Finish(groups, parents, list(missing)), _RECORD_BYTES)
 
-    def close(self) -> None:
-        """Wait until everything is on disk; raise what went wrong on the way. A step in hand stays a journal."""
+    def close(self) -> dict[int, StepReport]:
+        """Wait until everything is on disk; raise the failure of the writer, if any.
+
+        Returns the reports of the finished steps; an unfinished step stays a journal.
+        """
         self._closed = True
-        if self._thread.is_alive():
-            self._queue.put(_Close(), 0)
-            self._thread.join()
-        self._ahead.close()
+        self._thread.finish()
+        self._checksums.close()
         self._raise_failure()
+        return self.reports
 
-    def _entry(self, record: Record, tensors: Mapping[str, HostTensor | SharedTensor]) -> _Entry:
+    def _entry(self, record: Record, tensors: Mapping[str, HostTensor | SharedTensor]) -> Entry:
         if self._step is None:
             raise ConfigError(f"record {record.name} was added outside a step; call start_step first.")
         if record.name in self._names or not record.name:
@@ -234,8 +229,8 @@ class RunWriter:
             raise ConfigError(f"the writer of {self.path} is closed; open another one to write more steps.")
 
     def _raise_failure(self) -> None:
-        if self._failure is not None:
-            raise self._failure
+        if self._thread.failure is not None:
+            raise self._thread.failure
 
     def _make_room(self, overwrite: bool) -> None:
         """Create the run folder; refuse this rank's earlier steps, or remove them when asked to."""
@@ -249,61 +244,6 @@ class RunWriter:
             if not os.access(self._root, os.W_OK | os.X_OK):
                 raise RunWriteError(self.path, "permission denied")
         except OSError as error:
-            raise RunWriteError(error.filename or self.path, _reason(error)) from None
+            raise RunWriteError(error.filename or self.path, reason_of(error)) from None
         except ValueError as error:  # a letter that no path can have here
             raise RunWriteError(ascii(str(self._given)), str(error)) from None
-
-    def _work(self) -> None:
-        step: StepWriter | None = None
-        finished = False
-        try:
-            while not isinstance(task := self._queue.get(at_exit=_Close()), _Close):
-                if isinstance(task, _Start):
-                    step = StepWriter(task.folder, self._info, self._format)
-                elif step is None:
-                    raise InternalError("a record reached the writer outside a step.")
-                elif isinstance(task, _Store):
-                    step.store("", task.tensor, task.crc32)
-                elif isinstance(task, _Add):
-                    for record, tensors in task.entries:
-                        step.add(record, tensors, skip=self._skip_unwritable)
-                    if self._queue.is_empty():
-                        step.flush()
-                elif isinstance(task, _Encode):
-                    self._encode(step, task)
-                else:
-                    step.finish(task.stacks, task.construct, task.missing)
-                    self.written[step.folder] = step.records
-                    step = None
-            if step is not None:
-                step.suspend()
-            finished = True
-        except (OSError, ParityError, TypeError, ValueError, AttributeError, RecursionError) as error:
-            self._failure = _as_write_error(error, step.folder if step else self.path)
-        finally:
-            # Whatever happened, nobody may wait for this thread, and nobody may take silence for success.
-            if not finished:
-                self._failure = self._failure or InternalError("the writer's thread failed; its traceback is above.")
-                self._queue.close()
-                if step is not None:
-                    step.abandon()
-
-    def _encode(self, step: StepWriter, task: _Encode) -> None:
-        records, left_out = task.work()
-        for record in records:
-            step.add_encoded(record)
-        step.leave_out(left_out)
-        if self._queue.is_empty():
-            step.flush()
-
-
-def _as_write_error(error: Exception, folder: Path) -> ParityError:
-    if isinstance(error, ParityError):
-        return error
-    if isinstance(error, OSError):
-        return RunWriteError(error.filename or folder, _reason(error))
-    return RunWriteError(folder, f"a record holds something that cannot be written ({error})")
-
-
-def _reason(error: OSError) -> str:
-    return (error.strerror or str(error)).lower()

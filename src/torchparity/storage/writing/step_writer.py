@@ -1,4 +1,4 @@
-"""Writing one step: its records are lines of a journal while it lasts and dump.json when it ends.
+"""Writing one step: records go to a journal while the step lasts, and to dump.json when it ends.
 
 dump.json is written under a temporary name and renamed, then the journal goes. A killed
 process therefore loses at most the step in hand, and most of that can be read from the
@@ -7,7 +7,6 @@ journal.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
@@ -19,22 +18,36 @@ import msgspec
 
 from torchparity.errors import InternalError, RunWriteError
 from torchparity.records import Location, Record, RunInfo, StackGroup, TensorLeaf
-from torchparity.storage.encoding.encode import EncodedLeaves, EncodedRecord, leaf_to_json, record_to_json
+from torchparity.storage.encoding.encode import (
+    UNENCODABLE,
+    EncodedLeaves,
+    EncodedRecord,
+    leaf_to_json,
+    record_to_json,
+)
 from torchparity.storage.encoding.json_text import encode, encode_bare
 from torchparity.storage.formats import TensorFormat, TensorSink
 from torchparity.storage.reading.layout import JOURNAL, TENSOR_FOLDER
-from torchparity.storage.shared_tensor import SharedTensor
+from torchparity.storage.writing.shared_tensor import SharedTensor
+from torchparity.storage.writing.space_limit import SpaceLimit
+from torchparity.storage.writing.step_report import StepReport
+from torchparity.text import counted
 from torchparity.version import __version__
+from torchparity.whole_file import whole_file
+
+_Place = tuple[str, Location | None]  # an item's data_name, and where the bytes are
 
 
 class StepWriter:
-    """The files of the step in hand; used by the writer's thread alone."""
+    """The files of the current step; used only by the writer's thread."""
 
-    def __init__(self, folder: Path, info: RunInfo, tensor_format: TensorFormat) -> None:
-        self.folder, self._info, self._format = folder, info, tensor_format
+    def __init__(self, folder: Path, info: RunInfo, tensor_format: TensorFormat, space: SpaceLimit) -> None:
+        self._folder, self._info, self._format, self._space = folder, info, tensor_format, space
         # dump.json comes last: where it is, the step is whole.
         self._lines: dict[str, list[bytes]] = {"debug.json": [], "dump.json": []}
         self._left_out: list[str] = []
+        self._valueless = 0
+        self._record_bytes = 0
         self._sink: TensorSink | None = None
         self._leaves = EncodedLeaves()
         folder.mkdir(parents=True, exist_ok=True)
@@ -45,12 +58,14 @@ class StepWriter:
         self._journal.write(encode(self._head()) + b"\n")
 
     def add(self, record: Record, tensors: Mapping[str, SharedTensor], *, skip: bool) -> None:
-        placed = _place(record, {item: self.store(record.item_name(item), tensors[item]) for item in tensors})
+        places = {item: self.store(record.item_name(item), tensor) for item, tensor in tensors.items()}
+        stored = {item: place for item, place in places.items() if place is not None}
+        self._valueless += len(places) - len(stored)
         try:
-            entry = self._entry(placed)
-        except (TypeError, ValueError, AttributeError, RecursionError, OverflowError) as error:
+            entry = self._entry(_place(record, stored))
+        except UNENCODABLE as error:
             if not skip:
-                raise
+                raise self._unwritable(error) from error
             self._left_out.append(f"{record.name[:200]} could not be written ({str(error)[:200]}).")
             return
         self.add_encoded(EncodedRecord(record.name, record.direction, entry))
@@ -58,6 +73,7 @@ class StepWriter:
     def add_encoded(self, record: EncodedRecord) -> None:
         name, entry = encode(record.name), record.entry
         self._lines["debug.json" if record.direction == "debug" else "dump.json"].append(name + b": " + entry)
+        self._record_bytes += len(name) + len(entry)
         self._journal.write(b'[%b, "%b", %b]\n' % (name, record.direction.encode(), entry))
 
     def leave_out(self, sentences: Iterable[str]) -> None:
@@ -65,7 +81,7 @@ class StepWriter:
         self._left_out += sentences
 
     def flush(self) -> None:
-        """Make what was added survive this process."""
+        """Flush the journal, so that the records survive a killed process."""
         self._journal.flush()
 
     def finish(
@@ -73,25 +89,47 @@ class StepWriter:
         stacks: Iterable[StackGroup] | None,
         construct: Mapping[str, str | None] | None,
         missing: Iterable[str],
-    ) -> None:
+    ) -> StepReport:
+        """Write all files of the step; return the report on it."""
         if self._sink is not None:
             self._sink.close()
+        written = 0 if self._sink is None else self._sink.stored_bytes
         if stacks is not None:
             groups = {str(index): [group.records, group.frames] for index, group in enumerate(stacks)}
-            _write_whole(self.folder / "stack.json", _lines_of(groups))
+            written += self._write_whole("stack.json", self._lines_of(groups))
         if construct is not None:
-            _write_whole(self.folder / "construct.json", _lines_of(dict(construct)))
+            written += self._write_whole("construct.json", self._lines_of(dict(construct)))
         for name, lines in self._lines.items():
             if lines or (name == "dump.json" and not self._lines["debug.json"]):
-                head = encode(self._head([*missing, *self._left_out]))[:-1]
-                _write_whole(self.folder / name, head + b', "data": {\n' + b",\n".join(lines) + b"\n}}\n")
+                head = encode(self._head([*missing, *self._left_out, *self._without_values()]))[:-1]
+                written += self._write_whole(name, head + b', "data": {\n' + b",\n".join(lines) + b"\n}}\n")
         self._journal.close()
-        (self.folder / JOURNAL).unlink()
+        (self._folder / JOURNAL).unlink()
+        records = sum(map(len, self._lines.values()))
+        return StepReport(self._folder, records, written, tuple(self._left_out), self._valueless)
 
-    @property
-    def records(self) -> int:
-        """How many were added so far."""
-        return sum(map(len, self._lines.values()))
+    def _without_values(self) -> list[str]:
+        if not self._valueless:
+            return []
+        return [f"the values of {counted(self._valueless, 'tensor')} were left out: {self._space.reason}."]
+
+    def _write_whole(self, name: str, content: bytes) -> int:
+        """Write a file of this step; return its size."""
+        # A folder that somebody removed meanwhile is not created again: the step's tensors were in it.
+        with whole_file(self._folder / name, make_folder=False) as temporary:
+            temporary.write_bytes(content)
+        return len(content)
+
+    def _lines_of(self, document: Mapping[str, object]) -> bytes:
+        """Return strict JSON with one entry a line, so that a person can grep it."""
+        try:
+            lines = [encode(key) + b": " + encode(value) for key, value in document.items()]
+        except UNENCODABLE as error:
+            raise self._unwritable(error) from error
+        return b"{\n" + b",\n".join(lines) + b"\n}\n"
+
+    def _unwritable(self, error: Exception) -> RunWriteError:
+        return RunWriteError(self._folder, f"a record holds something that cannot be written ({error})")
 
     def suspend(self) -> None:
         """Keep an unfinished step as a journal, with the tensors that it has."""
@@ -100,13 +138,11 @@ class StepWriter:
         self._journal.close()
 
     def abandon(self) -> None:
-        """Leave the journal for the reader and nothing half-written beside it."""
+        """Close the journal after a failure; a reader recovers the records from it."""
         if self._sink is not None:
             self._sink.abandon()
         with suppress(OSError):  # a full disk refuses the last lines
             self._journal.close()
-        for part in self.folder.glob(".*.part"):
-            part.unlink(missing_ok=True)
 
     def _entry(self, record: Record) -> bytes:
         if self._format.bare_nan:
@@ -116,25 +152,32 @@ class StepWriter:
         except UnicodeEncodeError:  # half a surrogate pair in a text
             return encode(record_to_json(record))
 
-    def store(self, name: str, tensor: SharedTensor, crc32: Future[int] | None = None) -> tuple[str, Location | None]:
-        """Store a tensor unless it is; return its data_name for this item, and where it is."""
+    def store(self, name: str, tensor: SharedTensor, crc32: Future[int] | None = None) -> _Place | None:
+        """Store a tensor unless it is stored; return its data_name and location for an item, or None without space."""
         if tensor.place is not None:
             data_name, place = tensor.place
             return (data_name if place is None else f"{name}{self._format.suffix}"), place
+        if tensor.is_left_out or not self._has_space(tensor.nbytes):
+            tensor.leave_out()
+            return None
         if tensor.values is None:
             raise InternalError(f"the values of {name} are gone and were never stored.")
         if tensor.ready is not None:
             tensor.ready()
         if self._sink is None:
-            folder = self.folder / TENSOR_FOLDER
+            folder = self._folder / TENSOR_FOLDER
             folder.mkdir(exist_ok=True)
             self._sink = self._format.sink(folder)
-        known = None if crc32 is None else crc32.result()
-        tensor.place, tensor.values = self._sink.put(name, tensor.values, crc32=known), None
+        checksum = None if crc32 is None else crc32.result()
+        tensor.place, tensor.values = self._sink.put(name, tensor.values, crc32=checksum), None
         return tensor.place
 
+    def _has_space(self, nbytes: int) -> bool:
+        stored, waiting = (0, 0) if self._sink is None else (self._sink.stored_bytes, self._sink.waiting_bytes)
+        return self._space.admits(nbytes, step_bytes=self._record_bytes + stored, waiting_bytes=waiting)
+
     def _head(self, missing: Iterable[str] = ()) -> dict[str, object]:
-        tensors = self.folder / TENSOR_FOLDER
+        tensors = self._folder / TENSOR_FOLDER
         own: dict[str, object] = {"version": __version__, "run_id": self._info.run_id}
         if self._info.tool:
             own["converted_from"] = self._info.tool
@@ -149,7 +192,7 @@ class StepWriter:
         }
 
 
-def _place(record: Record, places: Mapping[str, tuple[str, Location | None]]) -> Record:
+def _place(record: Record, places: Mapping[str, _Place]) -> Record:
     """Return the record with data_name and place filled in for the items that were stored."""
 
     def placed(name: str, leaf: TensorLeaf) -> TensorLeaf:
@@ -163,15 +206,3 @@ def _place(record: Record, places: Mapping[str, tuple[str, Location | None]]) ->
 
 def _as_it_is(number: Any) -> Any:
     return number
-
-
-def _lines_of(document: Mapping[str, object]) -> bytes:
-    """Return strict JSON with one entry a line, so that a person can grep it."""
-    lines = [encode(key) + b": " + encode(value) for key, value in document.items()]
-    return b"{\n" + b",\n".join(lines) + b"\n}\n"
-
-
-def _write_whole(path: Path, content: bytes) -> None:
-    temporary = path.with_name(f".{path.name}.part")
-    temporary.write_bytes(content)
-    os.replace(temporary, path)

@@ -1,4 +1,4 @@
-"""A tensor as it lies in a file, with the checksum that its bytes should have."""
+"""A tensor in a file, together with the checksum that its bytes should have."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from torchparity.tensors import HostTensor
 
 
 class MappedTensor(NamedTuple):
-    """A mapped tensor and the stored bytes that it shows."""
+    """A mapped tensor and the stored bytes that it is a view of."""
 
     tensor: HostTensor
     raw: npt.NDArray[np.uint8]
 
     @property
     def is_whole(self) -> bool:
-        """Tell whether the stored bytes are those of the tensor, in order and nothing else."""
+        """Tell whether the stored bytes are exactly those of the tensor, in order."""
         array = self.tensor.array
         is_all = array.flags.c_contiguous and array.nbytes == self.raw.nbytes
         return bool(is_all and array.ctypes.data == self.raw.ctypes.data)
 
 
 class StoredTensor(NamedTuple):
-    """A tensor in a file, whose bytes nobody has read yet.
+    """A tensor in a file, whose bytes have not been read yet.
 
     Tensors of one folder with the same `content` hold the same values, as far as layout and checksum tell; it is
     None where nothing tells. `crc32` is None where none was stored, `changed` the sentence for bytes with another.
