@@ -12,8 +12,8 @@ import torch
 from torch import nn
 
 from tests.kernels.test_cpu import assert_same
-from tests.recording.test_neighbours import WritesBetween
-from tests.recording.zoo import Checkpointed
+from tests.recording.measuring.test_in_place_writes import WritesBetween
+from tests.support.zoo import Checkpointed
 from torchparity import open_run, random_save, seed_all
 from torchparity.kernels.reference import PLUGIN as REFERENCE
 from torchparity.recording import capture

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from tests.conftest import ROOT, write_linear_run
-from tests.recording.zoo import ZOO, Training
+from tests.support.zoo import ZOO, Training
 from torchparity import open_run
 from torchparity.errors import ConfigError, RunExistsError, RunWriteError
 from torchparity.recording import PrecisionDebugger, capture

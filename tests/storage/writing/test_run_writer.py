@@ -311,7 +311,8 @@ def test_a_full_disk_is_one_sentence_and_finished_steps_stay(small_disk, tensor_
 def test_a_file_size_limit_is_one_sentence(tmp_path):
     """The same without a mount: a limit on file size refuses writes as a full disk does."""
     code = (
-        "import resource, signal, sys; from pathlib import Path; from tests.storage.test_writer import fill; "
+        "import resource, signal, sys; from pathlib import Path\n"
+        "from tests.storage.writing.test_run_writer import fill\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 19, 1 << 19)); "
         "from torchparity.errors import RunWriteError\n"
         "try: fill(Path(sys.argv[1]), 'safetensors')\n"

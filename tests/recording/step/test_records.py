@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from tests.recording.zoo import ZOO, Training
+from tests.support.zoo import ZOO, Training
 from torchparity import open_run
 from torchparity.recording import PrecisionDebugger, capture
 from torchparity.records import TensorLeaf, ValueLeaf

@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from tests.kernels.test_cpu import assert_same
-from tests.recording.oracle import Oracle
-from tests.recording.zoo import ZOO, Training
+from tests.support.oracle import Oracle
+from tests.support.zoo import ZOO, Training
 from torchparity import from_torch, open_run, to_torch
 from torchparity.kernels.reference import PLUGIN as REFERENCE
 from torchparity.recording import capture

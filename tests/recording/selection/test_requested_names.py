@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from tests.conftest import ROOT
-from tests.recording.zoo import ZOO, Training
+from tests.support.zoo import ZOO, Training
 from torchparity import open_run
 from torchparity.errors import ConfigError
 from torchparity.naming import parse_record

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import torchparity
-from tests.comparing.test_first_divergence import call, of
-from tests.comparing.test_hostile import write
+from tests.comparing.judging.test_divergence import call, of
+from tests.comparing.test_hostile_runs import write
 from torchparity.errors import ConfigError
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.recording.zoo import ZOO, Training
+from tests.support.zoo import ZOO, Training
 from torchparity.recording import capture
 from torchparity.recording.step.finished_step import FinishedStep
 from torchparity.recording.step.recorder import Recorder

@@ -7,7 +7,7 @@ import json
 import pytest
 
 import torchparity
-from tests.comparing.test_hostile import tensor, write
+from tests.comparing.test_hostile_runs import tensor, write
 from torchparity.cli import main
 
 

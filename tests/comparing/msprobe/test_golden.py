@@ -18,7 +18,7 @@ from torchparity.comparing.msprobe import highlight as highlighting
 from torchparity.comparing.msprobe.verdicts import requires_grad_agrees
 from torchparity.comparing.part import PartComparison
 
-GOLDEN = Path(__file__).parent.parent.parent.parent / "shared" / "golden"
+GOLDEN = Path(__file__).parents[4] / "shared" / "golden"
 STEMS = sorted(file.stem for file in (GOLDEN / "expected").glob("*.csv"))
 JUDGED = {"Result", "Accuracy Reached or Not", "Err_message", "Requires_grad Consistent", "Data_name"}
 COLOURS = {"FFFF0000": "red", "00FFFF00": "yellow"}

@@ -410,7 +410,7 @@ def test_a_read_only_disk_is_one_sentence(name, small_disk):
 def test_a_file_size_limit_is_one_sentence(tmp_path):
     """The same without a mount: a limit on file size refuses writes as a full disk does."""
     code = (
-        "import resource, signal, sys; from pathlib import Path; from tests.report.test_tables import *\n"
+        "import resource, signal, sys; from pathlib import Path; from tests.report.formats.test_tables import *\n"
         "table = large_table()\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 19, 1 << 19))\n"
         "for name in FORMATS:\n"

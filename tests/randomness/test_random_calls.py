@@ -64,7 +64,7 @@ def test_every_call_that_draws_is_listed_with_its_stack_and_no_other(tmp_path):
         "Torch.multinomial.0",
     ]
     assert all("uniform_" in row["api_name"] for row in rows[4:6])
-    assert all("test_randomness.py" in row["stack"] and "/src/torchparity/" not in row["stack"] for row in rows)
+    assert all("test_random_calls.py" in row["stack"] and "/src/torchparity/" not in row["stack"] for row in rows)
     assert calls.path.name.startswith("random_proc") and calls.path.suffix == ".csv"
 
 

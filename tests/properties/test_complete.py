@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from tests.recording.zoo import ZOO, Training
+from tests.support.zoo import ZOO, Training
 from torchparity import open_run
 from torchparity.calls.intercept import apis
 from torchparity.recording import capture

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.recording.zoo import ZOO, Training
+from tests.support.zoo import ZOO, Training
 from torchparity import open_run
 from torchparity.recording import capture
 
