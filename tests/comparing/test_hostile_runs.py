@@ -6,27 +6,14 @@ import json
 
 import pytest
 
+from tests.support.dumps import tensor, write_dump
 from torchparity.cli import main
 
 FORMATS = "csv,xlsx,json,parquet"
 
 
-def tensor(**changed):
-    plain = {"dtype": "torch.float32", "shape": [2], "Max": 1.0, "Min": 0.5, "Mean": 0.7, "Norm": 1.2}
-    return {"type": "torch.Tensor", **plain, "requires_grad": False, **changed}
-
-
 def record(*inputs, **changed):
     return {"input_args": [tensor(), *inputs], "input_kwargs": {}, "output": [tensor(**changed)]}
-
-
-def write(path, data, task="statistics"):
-    """Write a dump.json with records, or with a text in their place."""
-    folder = path / "step0" / "rank0"
-    folder.mkdir(parents=True)
-    content = data if isinstance(data, str) else json.dumps(data)
-    (folder / "dump.json").write_text(f'{{"task": "{task}", "level": "L1", "data": {content}}}')
-    return path
 
 
 @pytest.fixture
@@ -34,7 +21,7 @@ def compare(tmp_path, capsys):
     """Compare two runs given as records; return the exit code and what was printed."""
 
     def run(candidate, baseline, *more):
-        left, right = write(tmp_path / "candidate", candidate), write(tmp_path / "baseline", baseline)
+        left, right = write_dump(tmp_path / "candidate", candidate), write_dump(tmp_path / "baseline", baseline)
         code = main(["compare", str(left), str(right), *map(str, more)])
         return code, capsys.readouterr()
 
@@ -94,7 +81,7 @@ def test_a_mapping_that_is_none_gets_one_sentence(compare, content, said, tmp_pa
 def test_a_name_of_two_lines_stays_on_one(tmp_path, capsys):
     name = "Torch.exp\nThe runs agree.0.forward"
     asked = tmp_path / "compare.json"
-    left, right = write(tmp_path / "a", {name: record(Max=9.0)}), write(tmp_path / "b", {name: record()})
+    left, right = write_dump(tmp_path / "a", {name: record(Max=9.0)}), write_dump(tmp_path / "b", {name: record()})
     asked.write_text(json.dumps({"npu_path": str(left), "bench_path": str(right)}))
 
     code, printed = main(["compare", "-i", str(asked), "-o", str(tmp_path)]), capsys.readouterr()

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
 import zlib
 
-import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from tests.support.statistics import assert_same_statistics, random_tensor
 from torchparity import HostTensor
 from torchparity.kernels import cpu
 from torchparity.kernels.cpu import CpuKernel
@@ -21,23 +20,6 @@ from torchparity.tensors import DTYPES
 KERNELS = {"fast": CpuKernel(), "exact": CpuKernel(exact=True)}
 
 
-def random_tensor(dtype: str, shape: tuple[int, ...], seed: int) -> HostTensor:
-    raw = np.random.default_rng(seed).integers(0, 256, math.prod(shape) * DTYPES[dtype].itemsize, np.uint8)
-    raw = raw & 1 if dtype == "torch.bool" else raw
-    return HostTensor(dtype, raw.view(DTYPES[dtype]).reshape(shape))
-
-
-def assert_same(ours, wanted, relative):
-    for field, expected in msgspec.structs.asdict(wanted).items():
-        value = getattr(ours, field)
-        if expected is None or isinstance(expected, (bool, int)):
-            assert value == expected, field
-        else:
-            # A mean of values that cancel is held to their size, not to its own.
-            scale = (wanted.finite_norm or 0) if field.endswith("mean") else 0
-            assert value == pytest.approx(expected, rel=relative, abs=relative * scale, nan_ok=True), field
-
-
 @pytest.mark.parametrize("dtype", sorted(DTYPES))
 @pytest.mark.parametrize("name", KERNELS)
 @given(shape=hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=9), seed=st.integers(0, 9))
@@ -45,7 +27,9 @@ def assert_same(ours, wanted, relative):
 def test_arbitrary_bits_of_every_dtype(dtype, name, shape, seed):
     tensor = random_tensor(dtype, shape, seed)
 
-    assert_same(KERNELS[name].statistics(tensor), REFERENCE.statistics(tensor), 1e-6 if name == "fast" else 1e-12)
+    assert_same_statistics(
+        KERNELS[name].statistics(tensor), REFERENCE.statistics(tensor), 1e-6 if name == "fast" else 1e-12
+    )
 
 
 @pytest.mark.parametrize("size", [1, 2047, 2048, 2049, 300_000, 1_000_003])
@@ -69,7 +53,7 @@ def test_one_strange_number_among_many(place, value):
     values = np.random.default_rng(0).normal(size=500_000).astype(np.float32)
     values[place] = value
 
-    assert_same(
+    assert_same_statistics(
         cpu.PLUGIN.statistics(HostTensor.from_numpy(values)), REFERENCE.statistics(HostTensor.from_numpy(values)), 1e-7
     )
 
@@ -78,7 +62,7 @@ def test_any_layout_gives_the_same():
     base = np.random.default_rng(0).normal(size=(4, 6, 8)).astype(np.float32)
     for view in (base, base.T, base.transpose(1, 0, 2), base[:, ::2], base[::-1], np.broadcast_to(base[0], (3, 6, 8))):
         tensor = HostTensor.from_numpy(view)
-        assert_same(cpu.PLUGIN.statistics(tensor), REFERENCE.statistics(tensor), 1e-7)
+        assert_same_statistics(cpu.PLUGIN.statistics(tensor), REFERENCE.statistics(tensor), 1e-7)
         assert cpu.PLUGIN.checksum(tensor) == f"{zlib.crc32(np.ascontiguousarray(view)):08x}"
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 import torch
 
+from tests.support.bits import same_bits
 from tests.support.zoo import ZOO, Training
 from torchparity import open_run
 from torchparity.recording import capture
@@ -19,19 +19,12 @@ TASKS = {
 
 def same(left, right) -> bool:
     if isinstance(left, torch.Tensor):
-        return isinstance(right, torch.Tensor) and left.dtype == right.dtype and same_bits(left, right)
+        return isinstance(right, torch.Tensor) and same_bits(left, right)
     if isinstance(left, dict):
         return left.keys() == right.keys() and all(same(left[key], right[key]) for key in left)
     if isinstance(left, (list, tuple)):
         return len(left) == len(right) and all(map(same, left, right))
     return left == right
-
-
-def same_bits(left, right) -> bool:
-    as_bytes = [
-        np.ascontiguousarray(t.detach().contiguous().reshape(-1).view(torch.uint8).numpy()) for t in (left, right)
-    ]
-    return left.shape == right.shape and np.array_equal(*as_bytes)
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import nn
 
-from tests.kernels.test_cpu import assert_same
 from tests.support.oracle import Oracle
+from tests.support.statistics import assert_same_statistics
 from tests.support.zoo import ZOO, Training
 from torchparity import from_torch, open_run, to_torch
 from torchparity.kernels.reference import PLUGIN as REFERENCE
@@ -189,7 +189,7 @@ def test_views_of_every_kind_are_measured_and_stored_as_they_show(view, task, su
 
     part = open_run(tmp_path).part()
     leaf = part.records["Module.Nothing.forward.0"].input_args[0]
-    assert_same(leaf.statistics, REFERENCE.statistics(shown), 1e-6)
+    assert_same_statistics(leaf.statistics, REFERENCE.statistics(shown), 1e-6)
     assert leaf.checksum == (REFERENCE.checksum(shown) if summary == "md5" else None)
     if task == "tensor":
         assert part.tensor(leaf).raw().tobytes() == shown.raw().tobytes()

@@ -9,18 +9,13 @@ import sys
 import pytest
 import torch
 
-from tests.conftest import ROOT, write_linear_run
+from tests.support.processes import ROOT
+from tests.support.runs import write_linear_run
 from tests.support.zoo import ZOO, Training
 from torchparity import open_run
 from torchparity.errors import ConfigError, RunExistsError, RunWriteError
 from torchparity.recording import PrecisionDebugger, capture
 from torchparity.recording.measuring.measurement_cache import MeasurementCache
-
-
-@pytest.fixture(autouse=True)
-def one_debugger_per_test():
-    yield
-    PrecisionDebugger.close()
 
 
 def train(debugger, steps, model=None):

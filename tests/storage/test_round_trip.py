@@ -12,6 +12,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.support.bits import same_bits
 from torchparity import HostTensor, Record, RunWriter, TensorLeaf, from_torch, open_run, to_torch
 from torchparity.records import GroupLeaf, StackGroup, Statistics, ValueLeaf, describe
 from torchparity.storage import record_to_json
@@ -45,16 +46,6 @@ TORCH_DTYPES = [
 ]
 shapes = st.lists(st.integers(0, 5), max_size=4).map(tuple)
 layouts = st.sampled_from(["contiguous", "transposed", "strided", "expanded", "offset"])
-
-
-def same_bits(left: torch.Tensor, right: torch.Tensor) -> bool:
-    def raw(tensor: torch.Tensor) -> torch.Tensor:
-        # torch.empty: a contiguous copy with plain strides, which view() needs.
-        return torch.empty(tensor.shape, dtype=tensor.dtype).copy_(tensor).reshape(-1).view(torch.uint8)
-
-    if left.dtype != right.dtype or left.shape != right.shape:
-        return False
-    return left.numel() == 0 or torch.equal(raw(left), raw(right))
 
 
 def random_bits(dtype: torch.dtype, shape: tuple[int, ...], seed: int) -> torch.Tensor:

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests.conftest import ROOT
+from tests.support.processes import ROOT
 from torchparity import open_run
 from torchparity.recording import capture
 

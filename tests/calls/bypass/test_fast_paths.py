@@ -15,7 +15,7 @@ from torch import nn
 from torch.ao import quantization
 from torch.overrides import TorchFunctionMode
 
-from tests.conftest import ROOT
+from tests.support.processes import ROOT
 from torchparity import open_run
 from torchparity.recording import PrecisionDebugger, capture
 from torchparity.recording.step.recorder import Recorder

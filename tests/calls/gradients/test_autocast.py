@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import re
 import types
 import weakref
 
@@ -12,6 +11,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from tests.support.models import WITHOUT_THE_FLAT_TENSOR, flat_parameters
+from tests.support.runs import weights_of_linear
 from torchparity import open_run, to_torch
 from torchparity.recording import PrecisionDebugger, capture
 
@@ -65,30 +66,7 @@ def test_to_compare_tensors_of_one_graph_is_no_failure(tmp_path):
     assert open_run(tmp_path).part().problems == []
 
 
-def flat_parameters():
-    model, flat = nn.Linear(2, 3, bias=False), torch.zeros(6)
-    model.weight.data = flat.view(3, 2)
-    return model, flat
-
-
-def weights_of_linear(path, level):
-    """Return what was recorded of the weight at each call of an nn.Linear."""
-    records = open_run(path).part().records
-    if level == "L1":
-        return [record.input_args[1] for name, record in records.items() if re.fullmatch(r".*linear.\d.forward", name)]
-    return [record.parameters["weight"] for name, record in records.items() if ".Linear.forward" in name]
-
-
-TWINS = [
-    {"level": "L0"},
-    {"level": "L1", "list": ["linear"]},
-    {"level": "L1", "risk_level": "CORE"},
-    {"level": "mix", "list": ["Linear"]},
-    {"level": "mix"},
-]
-
-
-@pytest.mark.parametrize("settings", TWINS, ids=str)
+@pytest.mark.parametrize("settings", WITHOUT_THE_FLAT_TENSOR, ids=str)
 @pytest.mark.parametrize("foreach", [True, False])
 def test_an_optimizer_of_a_flat_twin_is_seen_to_write_the_weights(tmp_path, settings, foreach):
     model, flat = flat_parameters()
@@ -341,7 +319,7 @@ WRITES = [fill, lambda flat: flat.fill_(7), lambda flat: torch.add(torch.full((6
 
 @pytest.mark.parametrize("write", WRITES)
 @pytest.mark.parametrize("behind", [0, 1])
-@pytest.mark.parametrize("settings", [{"level": "L1"}, *TWINS], ids=str)
+@pytest.mark.parametrize("settings", [{"level": "L1"}, *WITHOUT_THE_FLAT_TENSOR], ids=str)
 def test_a_twin_that_counts_the_same_versions_is_seen_to_write(tmp_path, settings, behind, write):
     model, flat = flat_parameters()
     x = torch.ones(1, 2)

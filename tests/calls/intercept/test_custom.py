@@ -15,12 +15,6 @@ from torchparity.errors import ConfigError
 from torchparity.recording import PrecisionDebugger
 
 
-@pytest.fixture(autouse=True)
-def one_debugger_per_test():
-    yield
-    PrecisionDebugger.close()
-
-
 def mixed(x, *, scale):
     return torch.exp(x) * scale, {"log": torch.log(x)}
 

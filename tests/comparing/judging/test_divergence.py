@@ -7,17 +7,8 @@ import json
 import pytest
 
 import torchparity
-from tests.comparing.test_hostile_runs import tensor, write
+from tests.support.dumps import call, constant, tensor, write_dump
 from torchparity.cli import main
-
-
-def call(inputs, outputs):
-    return {"input_args": inputs, "input_kwargs": {}, "output": outputs}
-
-
-def of(value, **changed):
-    """Return a tensor all of whose statistics are one number."""
-    return tensor(Max=value, Min=value, Mean=value, Norm=value, **changed)
 
 
 def number(kind, value):
@@ -28,7 +19,7 @@ def number(kind, value):
 def compare(tmp_path):
     def run(candidate, baseline, **settings):
         return torchparity.compare(
-            write(tmp_path / "candidate", candidate), write(tmp_path / "baseline", baseline), **settings
+            write_dump(tmp_path / "candidate", candidate), write_dump(tmp_path / "baseline", baseline), **settings
         )
 
     return run
@@ -38,12 +29,12 @@ EXP, LOG, SIN = (f"Torch.{name}.0.forward" for name in ("exp", "log", "sin"))
 
 
 def test_a_call_that_the_candidate_leaves_out_is_named(compare):
-    grown = of(2.0, requires_grad=True)
-    candidate = {EXP: call([of(1.0)], [grown]), SIN: call([grown], [of(3.0)])}
+    grown = constant(2.0, requires_grad=True)
+    candidate = {EXP: call([constant(1.0)], [grown]), SIN: call([grown], [constant(3.0)])}
     baseline = {
-        EXP: call([of(1.0)], [grown]),
-        LOG: call([grown], [of(5.0)]),
-        SIN: call([of(5.0, requires_grad=True)], [of(4.0)]),
+        EXP: call([constant(1.0)], [grown]),
+        LOG: call([grown], [constant(5.0)]),
+        SIN: call([constant(5.0, requires_grad=True)], [constant(4.0)]),
     }
 
     done = compare(candidate, baseline)
@@ -54,8 +45,11 @@ def test_a_call_that_the_candidate_leaves_out_is_named(compare):
 
 def test_what_a_module_receives_is_no_weight(compare):
     names = [f"Module.{path}.Linear.forward.0" for path in "ab"]
-    first = call([of(1.0)], [of(2.0, requires_grad=True)])
-    runs = [{names[0]: first, names[1]: call([of(value, requires_grad=True)], [of(value)])} for value in (3.0, 3.5)]
+    first = call([constant(1.0)], [constant(2.0, requires_grad=True)])
+    runs = [
+        {names[0]: first, names[1]: call([constant(value, requires_grad=True)], [constant(value)])}
+        for value in (3.0, 3.5)
+    ]
 
     assert compare(*runs).first_divergence.kind == "gap"
 
@@ -71,7 +65,10 @@ def test_what_a_module_receives_is_no_weight(compare):
 )
 def test_another_argument_is_named_where_it_changes_the_output(compare, left, right):
     runs = [
-        {EXP: call([of(1.0), number("int", place)], [of(2.0)]), SIN: call([of(2.0), argument], [of(output)])}
+        {
+            EXP: call([constant(1.0), number("int", place)], [constant(2.0)]),
+            SIN: call([constant(2.0), argument], [constant(output)]),
+        }
         for place, argument, output in ((1, left, 3.0), (2, right, 4.0))
     ]
 
@@ -83,29 +80,29 @@ def test_another_argument_is_named_where_it_changes_the_output(compare, left, ri
 
 
 def test_an_argument_that_came_from_a_tensor_may_be_rounded(compare):
-    runs = [{EXP: call([of(1.0)], [number("float", value)])} for value in (0.1, 0.10000000149)]
+    runs = [{EXP: call([constant(1.0)], [number("float", value)])} for value in (0.1, 0.10000000149)]
 
     assert compare(*runs).first_divergence is None
 
 
 def test_the_coarser_of_two_dtypes_decides_what_rounding_is(compare):
-    candidate = {EXP: call([of(1.001, dtype="torch.bfloat16")], [of(2.001, dtype="torch.bfloat16")])}
+    candidate = {EXP: call([constant(1.001, dtype="torch.bfloat16")], [constant(2.001, dtype="torch.bfloat16")])}
 
-    assert compare(candidate, {EXP: call([of(1.0)], [of(2.0)])}).first_divergence is None
+    assert compare(candidate, {EXP: call([constant(1.0)], [constant(2.0)])}).first_divergence is None
 
 
 @pytest.mark.parametrize(
     ("left", "right"),
     [
-        pytest.param(of(1.0), of("inf"), id="finite-inf"),
-        pytest.param(of("inf"), of("-inf"), id="inf-minus-inf"),
-        pytest.param(of("nan"), of("inf"), id="nan-inf"),
+        pytest.param(constant(1.0), constant("inf"), id="finite-inf"),
+        pytest.param(constant("inf"), constant("-inf"), id="inf-minus-inf"),
+        pytest.param(constant("nan"), constant("inf"), id="nan-inf"),
         pytest.param(tensor(Min="nan"), tensor(), id="nan-min"),
         pytest.param(tensor(Norm="inf"), tensor(), id="inf-norm"),
     ],
 )
 def test_an_infinity_on_one_side_is_a_warning(compare, left, right):
-    done = compare({EXP: call([of(1.0)], [left])}, {EXP: call([of(1.0)], [right])})
+    done = compare({EXP: call([constant(1.0)], [left])}, {EXP: call([constant(1.0)], [right])})
 
     assert done.frame["Result"].to_list() == ["", "Warning"]
     assert done.first_divergence.kind == "operator" and done.has_differences
@@ -113,7 +110,7 @@ def test_an_infinity_on_one_side_is_a_warning(compare, left, right):
 
 @pytest.mark.parametrize("value", ["inf", "-inf", "nan"])
 def test_the_same_on_both_sides_is_none(compare, value):
-    runs = [{EXP: call([of(1.0)], [of(value)])}] * 2
+    runs = [{EXP: call([constant(1.0)], [constant(value)])}] * 2
 
     done = compare(*runs)
 
@@ -127,13 +124,13 @@ MASK = {"dtype": "torch.bool", "Mean": None, "Norm": None, "Min": False}
     ("left", "right"),
     [
         pytest.param(tensor(Max=True, **MASK), tensor(Max=False, **MASK), id="mask"),
-        pytest.param(None, of(1.0), id="nothing"),
-        pytest.param(of(1.0, shape=[2, 1]), of(1.0), id="dimensions"),
-        pytest.param(of(1.0, shape=[3]), of(1.0), id="shape"),
+        pytest.param(None, constant(1.0), id="nothing"),
+        pytest.param(constant(1.0, shape=[2, 1]), constant(1.0), id="dimensions"),
+        pytest.param(constant(1.0, shape=[3]), constant(1.0), id="shape"),
     ],
 )
 def test_outputs_that_are_not_alike_are_a_divergence(compare, left, right):
-    done = compare({EXP: call([of(1.0)], [left])}, {EXP: call([of(1.0)], [right])})
+    done = compare({EXP: call([constant(1.0)], [left])}, {EXP: call([constant(1.0)], [right])})
 
     assert done.first_divergence.kind == "operator"
 
@@ -141,7 +138,7 @@ def test_outputs_that_are_not_alike_are_a_divergence(compare, left, right):
 @pytest.mark.parametrize(
     ("candidate", "said"),
     [
-        pytest.param({LOG: call([of(1.0)], [of(2.0)])}, "they have no record in common", id="other-model"),
+        pytest.param({LOG: call([constant(1.0)], [constant(2.0)])}, "they have no record in common", id="other-model"),
         pytest.param({}, "they have no record in common", id="empty"),
         pytest.param(
             {EXP: call([tensor(Max=None, Min=None, Mean=None, Norm=None)], [])},
@@ -152,8 +149,8 @@ def test_outputs_that_are_not_alike_are_a_divergence(compare, left, right):
 )
 @pytest.mark.parametrize("fail_on", ["any", "divergence"])
 def test_runs_that_cannot_be_compared_do_not_agree(tmp_path, candidate, said, fail_on, capsys):
-    left = write(tmp_path / "candidate", candidate)
-    right = write(tmp_path / "baseline", {EXP: call([of(1.0)], [of(2.0)])})
+    left = write_dump(tmp_path / "candidate", candidate)
+    right = write_dump(tmp_path / "baseline", {EXP: call([constant(1.0)], [constant(2.0)])})
 
     code = main(["compare", str(left), str(right), "-o", str(tmp_path), "--fail-on", fail_on])
 
@@ -163,9 +160,9 @@ def test_runs_that_cannot_be_compared_do_not_agree(tmp_path, candidate, said, fa
 
 
 def test_records_of_one_run_alone_are_part_of_the_headline(compare):
-    both = {EXP: call([of(1.0)], [of(2.0)])}
+    both = {EXP: call([constant(1.0)], [constant(2.0)])}
 
-    done = compare(both | {LOG: call([of(2.0)], [of(3.0)])}, both)
+    done = compare(both | {LOG: call([constant(2.0)], [constant(3.0)])}, both)
 
     assert done.headline() == (
         "The runs agree: no record differs by more than rounding; 1 record of one run alone could not be compared."
@@ -177,7 +174,7 @@ def test_one_run_with_checksums_and_one_without_say_so(compare):
     keys = ("Max", "Min", "Mean", "Norm")
     checked = {key: value for key, value in tensor(md5="12345678").items() if key not in keys}
 
-    done = compare({EXP: call([checked], [checked])}, {EXP: call([of(1.0)], [of(2.0)])})
+    done = compare({EXP: call([checked], [checked])}, {EXP: call([constant(1.0)], [constant(2.0)])})
 
     assert "cannot be compared" in done.headline()
     assert any("have nothing in common" in note for note in done.notes)
@@ -187,7 +184,7 @@ def test_one_run_with_checksums_and_one_without_say_so(compare):
     ("least", "agrees"), [pytest.param(1e-30, True, id="underflow"), pytest.param(-0.5, False, id="relu")]
 )
 def test_a_smallest_value_of_zero_is_measured_by_the_largest(compare, least, agrees):
-    runs = [{EXP: call([of(1.0)], [tensor(Min=value)])} for value in (least, 0.0)]
+    runs = [{EXP: call([constant(1.0)], [tensor(Min=value)])} for value in (least, 0.0)]
 
     done = compare(*runs)
 
@@ -196,7 +193,7 @@ def test_a_smallest_value_of_zero_is_measured_by_the_largest(compare, least, agr
 
 
 def test_nothing_but_zeros_is_measured_by_what_there_is(compare):
-    runs = [{EXP: call([of(1.0)], [of(value)])} for value in (1e-30, 0.0)]
+    runs = [{EXP: call([constant(1.0)], [constant(value)])} for value in (1e-30, 0.0)]
 
     assert compare(*runs).first_divergence is None
 
@@ -219,11 +216,11 @@ def test_a_gradient_that_is_nothing_but_rounding_is_no_divergence(compare):
     backward, optimizer = "Functional.conv2d.0.backward", "Tensor.add_.0.forward"
     runs = []
     for bias in (1e-8, 3e-8):
-        large, small = of(1e-3, shape=[8, 16, 50, 50]), of(bias, shape=[16])
+        large, small = constant(1e-3, shape=[8, 16, 50, 50]), constant(bias, shape=[16])
         runs.append(
             {
                 backward: gradients([large], [large, small]),
-                optimizer: call([of(0.5, shape=[16]), small], [of(0.5, shape=[16])]),
+                optimizer: call([constant(0.5, shape=[16]), small], [constant(0.5, shape=[16])]),
             }
         )
 
@@ -232,7 +229,11 @@ def test_a_gradient_that_is_nothing_but_rounding_is_no_divergence(compare):
 
 def test_a_wrong_gradient_of_a_bias_is_a_divergence(compare):
     runs = [
-        {"Functional.conv2d.0.backward": gradients([of(1e-3, shape=[8, 16, 50, 50])], [of(bias, shape=[16])])}
+        {
+            "Functional.conv2d.0.backward": gradients(
+                [constant(1e-3, shape=[8, 16, 50, 50])], [constant(bias, shape=[16])]
+            )
+        }
         for bias in (1e-5, 3e-5)
     ]
 
@@ -243,7 +244,9 @@ def test_a_wrong_gradient_of_a_bias_is_a_divergence(compare):
 def test_an_optimizer_is_blamed_only_where_its_inputs_are_equal(tmp_path, received, kind):
     runs = []
     for name, value, output in zip(("candidate", "baseline"), received, (1.0, 1.5), strict=True):
-        runs.append(write(tmp_path / name, {"Tensor.addcdiv_.0.forward": call([of(value)], [of(output)])}))
+        runs.append(
+            write_dump(tmp_path / name, {"Tensor.addcdiv_.0.forward": call([constant(value)], [constant(output)])})
+        )
         construct = tmp_path / name / "step0" / "rank0" / "construct.json"
         construct.write_text('{"Tensor.addcdiv_.0.forward": "optimizer"}')
     found = torchparity.compare(*runs).first_divergence
@@ -256,7 +259,10 @@ def test_bfloat16_hides_less_where_the_inputs_are_equal(compare):
 
     def run(output):
         low = {"dtype": "torch.bfloat16"}
-        return {EXP: call([of(1.0, **low)], [of(output, **low)]), SIN: call([of(output, **low)], [of(output, **low)])}
+        return {
+            EXP: call([constant(1.0, **low)], [constant(output, **low)]),
+            SIN: call([constant(output, **low)], [constant(output, **low)]),
+        }
 
     found = compare(run(1.02), run(1.0)).first_divergence
 
@@ -264,13 +270,16 @@ def test_bfloat16_hides_less_where_the_inputs_are_equal(compare):
 
 
 def test_a_gradient_whose_sources_are_not_recorded_does_not_come_from_equals(compare):
-    runs = [{"Module.c.Linear.parameters_grad": {"bias": [of(value, dtype="torch.bfloat16")]}} for value in (1.0, 1.02)]
+    runs = [
+        {"Module.c.Linear.parameters_grad": {"bias": [constant(value, dtype="torch.bfloat16")]}}
+        for value in (1.0, 1.02)
+    ]
 
     assert compare(*runs).first_divergence is None
 
 
 def test_the_advisor_and_the_headline_name_the_same(compare, tmp_path):
-    runs = [{EXP: call([of(1.0)], [of(output)])} for output in (2.0, 2.001)]
+    runs = [{EXP: call([constant(1.0)], [constant(output)])} for output in (2.0, 2.001)]
     done = compare(*runs)
     done.write(tmp_path / "tables")
 
@@ -283,10 +292,10 @@ def test_an_argument_that_shows_later_alone_is_named(tmp_path):
     """The momentum of a batch norm changes its buffers, which the next step receives."""
     runs = []
     for name, momentum, buffer in (("candidate", 0.2, 2.0), ("baseline", 0.1, 1.0)):
-        path = write(tmp_path / name, {EXP: call([of(1.0), number("float", momentum)], [of(2.0)])})
+        path = write_dump(tmp_path / name, {EXP: call([constant(1.0), number("float", momentum)], [constant(2.0)])})
         later = path / "step1" / "rank0"
         later.mkdir(parents=True)
-        record = {EXP: call([of(buffer), number("float", momentum)], [of(buffer)])}
+        record = {EXP: call([constant(buffer), number("float", momentum)], [constant(buffer)])}
         (later / "dump.json").write_text(json.dumps({"task": "statistics", "level": "L1", "data": record}))
         runs.append(path)
 
@@ -297,11 +306,11 @@ def test_an_argument_that_shows_later_alone_is_named(tmp_path):
 
 
 def test_gradients_of_parameters_that_are_nothing_but_rounding_are_no_divergence(compare):
-    large = of(1e-3, shape=[8, 16, 50, 50])
+    large = constant(1e-3, shape=[8, 16, 50, 50])
     runs = [
         {
             "Module.c.Conv2d.backward.0": gradients([large], [large]),
-            "Module.c.Conv2d.parameters_grad": {"bias": [of(bias, shape=[16])]},
+            "Module.c.Conv2d.parameters_grad": {"bias": [constant(bias, shape=[16])]},
         }
         for bias in (1e-8, 3e-8)
     ]
@@ -310,7 +319,7 @@ def test_gradients_of_parameters_that_are_nothing_but_rounding_are_no_divergence
 
 
 def test_a_table_can_be_a_file_and_its_numbers_numbers(compare, tmp_path):
-    runs = [{EXP: call([of(1.0), None], [of(output)])} for output in (2.0, 2.5)]
+    runs = [{EXP: call([constant(1.0), None], [constant(output)])} for output in (2.0, 2.5)]
     done = compare(*runs)
 
     (written,) = done.to_csv(tmp_path / "table.csv")
@@ -322,14 +331,14 @@ def test_a_table_can_be_a_file_and_its_numbers_numbers(compare, tmp_path):
 @pytest.mark.parametrize(("mean", "agrees"), [(16.911535263, True), (16.9116, False)])
 def test_sums_of_integers_may_be_those_of_float32(compare, mean, agrees):
     indices = {"dtype": "torch.int64", "shape": [64], "Max": 63, "Min": 0, "Norm": 150.5}
-    runs = [{EXP: call([tensor(**{**indices, "Mean": value})], [of(1.0)])} for value in (16.911534525, mean)]
+    runs = [{EXP: call([tensor(**{**indices, "Mean": value})], [constant(1.0)])} for value in (16.911534525, mean)]
 
     assert compare(*runs).headline().startswith("The runs agree") == agrees
 
 
 def test_another_largest_integer_is_no_rounding(compare):
     indices = {"dtype": "torch.int64", "shape": [64], "Min": 0, "Mean": 3e9, "Norm": 1e12}
-    runs = [{EXP: call([tensor(**{**indices, "Max": value})], [of(1.0)])} for value in (10**12, 10**12 + 1)]
+    runs = [{EXP: call([tensor(**{**indices, "Max": value})], [constant(1.0)])} for value in (10**12, 10**12 + 1)]
 
     assert not compare(*runs).headline().startswith("The runs agree")
 
@@ -337,6 +346,6 @@ def test_another_largest_integer_is_no_rounding(compare):
 @pytest.mark.parametrize("norms", [(-0.5, 0.5), (0.5, -0.5), (-0.5, -0.5)])
 def test_the_norm_of_one_number_may_have_its_sign(compare, norms):
     one = {"shape": [1], "Max": -0.5, "Min": -0.5, "Mean": -0.5}
-    runs = [{EXP: call([of(1.0)], [tensor(**{**one, "Norm": value})])} for value in norms]
+    runs = [{EXP: call([constant(1.0)], [tensor(**{**one, "Norm": value})])} for value in norms]
 
     assert compare(*runs).headline().startswith("The runs agree")

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 import torchparity
-from tests.comparing.judging.test_divergence import call, of
-from tests.comparing.test_hostile_runs import write
+from tests.support.dumps import call, constant, write_dump
 from torchparity.errors import ConfigError
 
 
@@ -15,7 +14,7 @@ def compare(tmp_path):
     def run(candidate, baseline, content, **settings):
         mapping = tmp_path / "map.yaml"
         mapping.write_text(content)
-        left, right = write(tmp_path / "candidate", candidate), write(tmp_path / "baseline", baseline)
+        left, right = write_dump(tmp_path / "candidate", candidate), write_dump(tmp_path / "baseline", baseline)
         return torchparity.compare(left, right, **dict.fromkeys(settings, mapping))
 
     return run
@@ -26,7 +25,7 @@ def names_of(done):
 
 
 def module(path):
-    return {f"Module.{path}.Linear.forward.0": call([of(1.0)], [])}
+    return {f"Module.{path}.Linear.forward.0": call([constant(1.0)], [])}
 
 
 def test_a_renamed_module_is_shown_by_its_own_name(compare):
@@ -61,7 +60,7 @@ def test_an_unknown_module_is_refused(compare, content, said):
 
 
 def test_an_item_that_loses_its_partner_is_still_listed(compare):
-    run = {"Torch.add.0.forward": call([of(1.0), of(2.0)], [])}
+    run = {"Torch.add.0.forward": call([constant(1.0), constant(2.0)], [])}
     one, two = (f"Torch.add.0.forward.input.{place}" for place in (0, 1))
 
     done = compare(run, run, f"{one}: {two}", data_mapping=True)

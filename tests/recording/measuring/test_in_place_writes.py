@@ -20,15 +20,12 @@ from torch import nn
 from torch.utils._pytree import tree_map
 from torch.utils.checkpoint import checkpoint
 
-from tests.conftest import ROOT
+from tests.support.models import WritesBetween
+from tests.support.processes import ROOT
+from tests.support.runs import values
 from torchparity import open_run
 from torchparity.kernels.arenas.host import HostArena
 from torchparity.recording import PrecisionDebugger, capture
-
-
-def values(path, record, role="input_args", place=0):
-    part = open_run(path).part()
-    return part.tensor(getattr(part.records[record], role)[place]).array.tolist()
 
 
 def test_the_public_name_works_again_and_again(tmp_path):
@@ -412,22 +409,6 @@ def test_a_write_through_another_tensor_of_the_same_memory_is_seen(tmp_path, twi
     assert values(tmp_path, "Torch.exp.2.forward") == [6, 6]
 
 
-@pytest.fixture(scope="module")
-def operators():
-    """Operators of somebody's own: one that writes below torch's versions, one with the name of a question."""
-    library = torch.library.Library("torchparity_tests", "DEF")
-
-    def scribble(tensor):
-        (ctypes.c_float * tensor.numel()).from_address(tensor.data_ptr())[:] = [9.0] * tensor.numel()
-
-    library.define("scribble(Tensor(a!) x) -> ()")
-    library.impl("scribble", scribble, "CPU")
-    library.define("dim(Tensor x) -> Tensor")
-    library.impl("dim", lambda tensor: tensor * 2, "CPU")
-    yield torch.ops.torchparity_tests
-    library._destroy()
-
-
 @pytest.mark.parametrize("requires_grad", [False, True])
 def test_an_operator_that_writes_below_the_versions_is_seen(tmp_path, operators, requires_grad):
     tensor = torch.zeros(2, requires_grad=requires_grad)
@@ -792,19 +773,6 @@ def test_keys_that_are_spelt_alike_are_items_of_their_own(tmp_path):
     seen = records["Module.Sums.forward.0"].input_args[0]
     assert sorted(leaf.statistics.max for leaf in seen.values()) == [0, 1, 2]
     assert len(records["Module.Sums.backward.0"].output[0]) == 3
-
-
-class WritesBetween(nn.Module):
-    """Changes what one module returned, without a new version, before the next receives it."""
-
-    def __init__(self):
-        super().__init__()
-        self.first, self.second = nn.Identity(), nn.Identity()
-
-    def forward(self, x):
-        x = self.first(x + 1)
-        x.data.mul_(3)
-        return self.second(x)
 
 
 @pytest.mark.parametrize("level", ["L0", "mix"])

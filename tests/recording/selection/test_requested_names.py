@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests.conftest import ROOT
+from tests.support.processes import ROOT
 from tests.support.zoo import ZOO, Training
 from torchparity import open_run
 from torchparity.errors import ConfigError

@@ -10,12 +10,6 @@ from torchparity import open_run
 from torchparity.recording import PrecisionDebugger, capture
 
 
-@pytest.fixture(autouse=True)
-def one_debugger_per_test():
-    yield
-    PrecisionDebugger.close()
-
-
 def gradients_of(path, step=0):
     return [name for name in open_run(path).part(step=step).records if ".parameters_grad." in name]
 

@@ -17,12 +17,6 @@ from torchparity.records import TensorLeaf
 from torchparity.tensors.torch_tensors import from_torch
 
 
-@pytest.fixture(autouse=True)
-def one_debugger_per_test():
-    yield
-    PrecisionDebugger.close()
-
-
 def stored(part):
     """Return the names of the records all of whose tensors are stored, and of those that have some."""
     whole, some = [], []

@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests.conftest import ROOT
+from tests.support.processes import ROOT
 from torchparity import Record, compare, open_run
 from torchparity.errors import ConfigError, RunWriteError
 from torchparity.recording import PrecisionDebugger, capture

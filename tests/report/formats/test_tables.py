@@ -18,6 +18,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.support.disks import mounted_disk
 from torchparity import plugins
 from torchparity.errors import InternalError, RunWriteError
 from torchparity.records import Table
@@ -373,13 +374,8 @@ def test_a_path_that_cannot_be_written_is_one_sentence(name, tmp_path):
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """A file system of 1 MB, where this process may mount one."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder], capture_output=True).returncode:
-        pytest.skip("this process may not mount a small disk")
-    yield folder
-    subprocess.run(["umount", "--lazy", folder], check=True)
+    with mounted_disk(tmp_path / "disk", megabytes=1) as disk:
+        yield disk
 
 
 def large_table() -> Table:

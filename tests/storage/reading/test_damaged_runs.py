@@ -12,7 +12,7 @@ import sys
 import numpy as np
 import pytest
 
-from tests.conftest import write_linear_run
+from tests.support.runs import write_linear_run
 from torchparity import HostTensor, Record, RunWriter, TensorLeaf, open_run
 from torchparity.errors import DamagedFileError, NotRecordedError, ParityError, RunNotFoundError, UnsafeFileError
 

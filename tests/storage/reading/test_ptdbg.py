@@ -9,34 +9,10 @@ import shutil
 import numpy as np
 import pytest
 
+from tests.support.runs import write_ptdbg
 from torchparity import open_run
 from torchparity.errors import UnsafeFileError
 from torchparity.records import TensorLeaf, ValueLeaf
-
-
-def write_ptdbg(rank_folder, stem="dump", *, bfloat16=False):
-    """Write what ptdbg 2 to 6 write for a conv2d and the backward of a relu."""
-    rng = np.random.default_rng(0)
-    arrays = {
-        "Functional_conv2d_1_forward_input.0": rng.normal(size=(2, 3)).astype(np.float32),
-        "Functional_conv2d_1_forward_input.2.1": np.arange(4, dtype=np.int64),
-        "Functional_conv2d_1_forward_output.0": rng.normal(size=(5,)).astype(np.float32),
-        "Functional_relu_0_backward_input.0": np.ones((), np.float32),
-    }
-    dtypes = {
-        np.dtype(np.float32): "torch.bfloat16" if bfloat16 else "torch.float32",
-        np.dtype(np.int64): "torch.int64",
-    }
-    lines = []
-    (rank_folder / stem).mkdir(parents=True)
-    for name, array in arrays.items():
-        np.save(rank_folder / stem / f"{name}.npy", array)
-        summary = [float(array.max()), float(array.min()), float(array.mean())]
-        lines.append([name, 1, [], dtypes[array.dtype], list(array.shape), summary])
-    lines.insert(1, ["Functional_conv2d_1_forward_input.1", 1, [], "<class 'int'>", "[]", [3, 3, 3]])
-    lines.insert(0, ["Functional_conv2d_1_forward_stack_info", [["net.py", "12", "forward", "x = self.conv(x)"]]])
-    (rank_folder / f"{stem}.pkl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return arrays
 
 
 @pytest.mark.parametrize("place", ["ptdbg_dump_v2.0/rank0", "ptdbg_dump_v4.0/step3/rank1", "rank0", "step1/rank2"])

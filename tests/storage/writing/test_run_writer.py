@@ -13,7 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.conftest import ROOT, write_linear_run
+from tests.support.disks import mounted_disk
+from tests.support.processes import ROOT
+from tests.support.runs import write_linear_run
 from torchparity import HostTensor, Record, RunWriter, TensorLeaf, open_run
 from torchparity.errors import ConfigError, ParityError, RunExistsError, RunWriteError
 from torchparity.records import ValueLeaf
@@ -270,6 +272,12 @@ def test_a_path_that_cannot_be_a_folder_is_refused(tmp_path):
         RunWriter(tmp_path / "file" / "run")
 
 
+@pytest.fixture
+def small_disk(tmp_path):
+    with mounted_disk(tmp_path / "disk", megabytes=5) as disk:
+        yield disk
+
+
 def fill(path: Path, tensor_format: str) -> None:
     """Write tensors until the disk refuses."""
     rng = np.random.default_rng(0)
@@ -282,18 +290,6 @@ def fill(path: Path, tensor_format: str) -> None:
             writer.finish_step()
             while writer._queue._entries and not writer._failure:
                 time.sleep(0.001)
-
-
-@pytest.fixture
-def small_disk(tmp_path):
-    """A file system of 5 MB, where this process may mount one."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=5m", "tmpfs", folder], capture_output=True)
-    if mounted.returncode:
-        pytest.skip("this process may not mount a small disk")
-    yield folder
-    subprocess.run(["umount", "--lazy", folder], check=True)
 
 
 @pytest.mark.parametrize("tensor_format", ["safetensors", "pt"])
