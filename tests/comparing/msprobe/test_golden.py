@@ -8,18 +8,18 @@ import math
 import re
 from collections import Counter
 from functools import cache
-from pathlib import Path
 
 import pytest
 
+from tests.support.golden import GOLDEN, needs_golden, table_names
 from torchparity import open_run
 from torchparity.comparing import Options
 from torchparity.comparing.msprobe import highlight as highlighting
 from torchparity.comparing.msprobe.verdicts import requires_grad_agrees
 from torchparity.comparing.part import PartComparison
 
-GOLDEN = Path(__file__).parents[4] / "shared" / "golden"
-STEMS = sorted(file.stem for file in (GOLDEN / "expected").glob("*.csv"))
+pytestmark = needs_golden
+STEMS = table_names()
 JUDGED = {"Result", "Accuracy Reached or Not", "Err_message", "Requires_grad Consistent", "Data_name"}
 COLOURS = {"FFFF0000": "red", "00FFFF00": "yellow"}
 # Sentences of the catalogue, to tell apart what is joined without a separator.
@@ -169,7 +169,7 @@ def sentences(text: str) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("stem", [stem for stem in STEMS if "-md5-" not in stem])
+@pytest.mark.parametrize("stem", table_names(without="-md5-"))
 def test_every_other_message_has_its_reason(stem):
     for theirs, ours, row in tables(stem):
         if paired_otherwise(theirs, ours, stem):
@@ -219,7 +219,7 @@ def their_relative_error(row) -> set[str]:
     return set()
 
 
-@pytest.mark.parametrize("stem", [stem for stem in STEMS if stem.endswith("-highlight")])
+@pytest.mark.parametrize("stem", table_names(ending="-highlight"))
 def test_colours_and_reasons_are_theirs_but_for_three_rules(stem):
     marked = json.loads((GOLDEN / "expected" / f"{stem}.colors.json").read_text())
     by_record = {}
