@@ -13,20 +13,8 @@ from torchparity.cli import main
 from torchparity.recording import PrecisionDebugger, capture
 
 
-@pytest.fixture
-def debugger(tmp_path):
-    made = []
-
-    def make(**settings):
-        made.append(PrecisionDebugger(dump_path=str(tmp_path), **settings))
-        return made[-1]
-
-    yield make
-    PrecisionDebugger.close()
-
-
-def test_a_step_that_was_not_started_is_warned_about_once(debugger, caplog):
-    recording = debugger(level="L1")
+def test_a_step_that_was_not_started_is_warned_about_once(tmp_path, caplog):
+    recording = PrecisionDebugger(dump_path=str(tmp_path), level="L1")
     recording.start()
     torch.ones(1).exp()
     for _ in range(3):
@@ -35,8 +23,8 @@ def test_a_step_that_was_not_started_is_warned_about_once(debugger, caplog):
     assert caplog.text.count("step() was called again without start()") == 1
 
 
-def test_values_are_saved_at_level_debug_without_a_start(debugger, tmp_path):
-    recording = debugger(level="debug")
+def test_values_are_saved_at_level_debug_without_a_start(tmp_path):
+    recording = PrecisionDebugger(dump_path=str(tmp_path), level="debug")
     for step in range(2):
         recording.save(torch.full((2,), float(step)), "x")
         recording.step()
@@ -47,8 +35,8 @@ def test_values_are_saved_at_level_debug_without_a_start(debugger, tmp_path):
     assert [run.part(step=step).records["x.0.debug"].value.statistics.max for step in run.steps] == [0, 1]
 
 
-def test_a_value_saved_after_stop_is_warned_about(debugger, caplog):
-    recording = debugger(level="L1")
+def test_a_value_saved_after_stop_is_warned_about(tmp_path, caplog):
+    recording = PrecisionDebugger(dump_path=str(tmp_path), level="L1")
     recording.start()
     recording.stop()
     recording.save(torch.ones(1), "x")
@@ -56,9 +44,9 @@ def test_a_value_saved_after_stop_is_warned_about(debugger, caplog):
     assert "save() records nothing before start() and after stop()" in caplog.text
 
 
-def test_a_rank_that_is_not_wanted_says_so(debugger, caplog):
+def test_a_rank_that_is_not_wanted_says_so(tmp_path, caplog):
     caplog.set_level(logging.INFO)
-    recording = debugger(level="L1", rank=[3])
+    recording = PrecisionDebugger(dump_path=str(tmp_path), level="L1", rank=[3])
     recording.start()
     recording.stop()
     PrecisionDebugger.close()
@@ -82,9 +70,9 @@ def test_a_part_of_a_name_that_never_came_up_has_its_nearest(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("step", [-3, 2.5, "5", True, 10**7])
-def test_a_first_step_that_is_no_number_of_one_is_refused(debugger, step):
+def test_a_first_step_that_is_no_number_of_one_is_refused(tmp_path, step):
     with pytest.raises(ParityError, match=r"set_init_step was given .* whole number"):
-        debugger(level="L1").set_init_step(step)
+        PrecisionDebugger(dump_path=str(tmp_path), level="L1").set_init_step(step)
 
 
 @pytest.mark.parametrize("seed", ["x", -1, 1.5, 2**40])

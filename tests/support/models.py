@@ -34,3 +34,8 @@ WITHOUT_THE_FLAT_TENSOR = [
     {"level": "mix", "list": ["Linear"]},
     {"level": "mix"},
 ]
+
+
+def linear_and_relu() -> nn.Sequential:
+    """Return the smallest model with two modules in it."""
+    return nn.Sequential(nn.Linear(2, 2), nn.ReLU())

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from torchparity import HostTensor, Record, RunWriter, TensorLeaf, open_run
+from torchparity import HostTensor, Record, RunPart, RunWriter, TensorLeaf, open_run
 from torchparity.kernels.reference import PLUGIN as REFERENCE
 from torchparity.records import StackGroup, ValueLeaf
 
@@ -82,3 +82,25 @@ def weights_of_linear(path: Path, level: str) -> list[TensorLeaf]:
     if level == "L1":
         return [record.input_args[1] for name, record in records.items() if re.fullmatch(r".*linear.\d.forward", name)]
     return [record.parameters["weight"] for name, record in records.items() if ".Linear.forward" in name]
+
+
+def records_of(path: Path, step: int = 0) -> dict[str, Record]:
+    """Return the records of one step by name."""
+    return open_run(path).part(step=step).records
+
+
+def names_of(path: Path, direction: str | None = None) -> list[str]:
+    """Return the names of a run's records, of one direction where it is given."""
+    return [name for name, record in records_of(path).items() if direction in (None, record.direction)]
+
+
+def stored_records(part: RunPart) -> tuple[list[str], list[str]]:
+    """Return the names of the records all of whose tensors are stored, and of those that have some."""
+    whole, some = [], []
+    for name, record in part.records.items():
+        tensors = [item.leaf for item in record.items() if isinstance(item.leaf, TensorLeaf)]
+        if tensors and all(leaf.stored_in for leaf in tensors):
+            whole.append(name)
+        if any(leaf.stored_in for leaf in tensors):
+            some.append(name)
+    return whole, some

@@ -10,6 +10,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import torchparity
+from tests.support.runs import records_of
 from torchparity import open_run
 from torchparity.errors import ConfigError
 from torchparity.recording import PrecisionDebugger
@@ -25,10 +26,6 @@ def library():
     made.mixed = mixed
     made.number = 3
     return made
-
-
-def recorded(path, step=0):
-    return open_run(path).part(step=step).records
 
 
 def test_a_custom_api_is_one_record_with_true_gradients(tmp_path, library):
@@ -66,7 +63,10 @@ def test_a_prefix_names_it_and_calls_are_numbered_over_stops(tmp_path, library):
         library.mixed(torch.ones(1), scale=2)
     debugger.close()
 
-    assert [name for name in recorded(tmp_path) if "mixed" in name] == ["Mine.mixed.0.forward", "Mine.mixed.1.forward"]
+    assert [name for name in records_of(tmp_path) if "mixed" in name] == [
+        "Mine.mixed.0.forward",
+        "Mine.mixed.1.forward",
+    ]
 
 
 def test_inside_another_api_or_another_custom_api_it_is_not_recorded(tmp_path, library):
@@ -83,7 +83,7 @@ def test_inside_another_api_or_another_custom_api_it_is_not_recorded(tmp_path, l
     torch.exp(torch.ones(1))
     debugger.close()
 
-    assert [name for name in recorded(tmp_path) if "ones" not in name] == [
+    assert [name for name in records_of(tmp_path) if "ones" not in name] == [
         "fused.outer.0.forward",
         "Torch.exp.0.forward",
     ]
@@ -98,8 +98,8 @@ def test_restored_it_is_recorded_no_longer(tmp_path, library):
     library.mixed(torch.ones(1), scale=2)
     debugger.close()
 
-    assert "Torch.exp.0.forward" in recorded(tmp_path)
-    assert not [name for name in recorded(tmp_path) if "mixed" in name]
+    assert "Torch.exp.0.forward" in records_of(tmp_path)
+    assert not [name for name in records_of(tmp_path) if "mixed" in name]
 
 
 def test_an_error_of_a_custom_api_is_recorded_and_reaches_the_caller(tmp_path, library):
@@ -111,8 +111,8 @@ def test_an_error_of_a_custom_api_is_recorded_and_reaches_the_caller(tmp_path, l
     torch.exp(torch.ones(1))
     debugger.close()
 
-    assert "TypeError" in recorded(tmp_path)["fused.mixed.0.forward"].error
-    assert "Torch.exp.0.forward" in recorded(tmp_path)
+    assert "TypeError" in records_of(tmp_path)["fused.mixed.0.forward"].error
+    assert "Torch.exp.0.forward" in records_of(tmp_path)
 
 
 def test_methods_of_classes_stay_what_they_were(tmp_path):
@@ -144,7 +144,7 @@ def test_methods_of_classes_stay_what_they_were(tmp_path):
     Child.fixed(torch.ones(1))
     debugger.close()
 
-    assert [name for name in recorded(tmp_path) if "ones" not in name] == [
+    assert [name for name in records_of(tmp_path) if "ones" not in name] == [
         *("Kernels.fixed.0.forward", "Kernels.made.0.forward", "Kernels.own.0.forward", "Child.fixed.0.forward")
     ]
     assert dict(vars(Kernels)) == before and "fixed" not in vars(Child)
@@ -202,7 +202,7 @@ def test_module_dump_records_one_module_and_nothing_inside_it(tmp_path, level):
     debugger.step()
     debugger.close()
 
-    records = recorded(tmp_path)
+    records = records_of(tmp_path)
     forward = [name for name in records if "forward" in name and "ones" not in name]
     # Numbers go on while others are passed over: they do not depend on what is recorded.
     after = {"L0": ["Module.first.Linear.forward.1"], "L1": ["Functional.linear.2.forward"]}
@@ -225,7 +225,7 @@ def test_module_dump_numbers_calls_and_has_parameter_gradients(tmp_path):
     total.backward()
     debugger.close()
 
-    names = [name for name in recorded(tmp_path) if name.startswith("Module")]
+    names = [name for name in records_of(tmp_path) if name.startswith("Module")]
     assert sorted(names) == [
         *("Module.fc.Linear.backward.0", "Module.fc.Linear.backward.1"),
         *("Module.fc.Linear.forward.0", "Module.fc.Linear.forward.1", "Module.fc.Linear.parameters_grad.0"),
@@ -243,7 +243,7 @@ def test_module_dump_is_a_function_of_the_package_too(tmp_path):
     torchparity.module_dump_end()
     PrecisionDebugger.close()
 
-    assert "Module.fc.Linear.forward.0" in recorded(tmp_path)
+    assert "Module.fc.Linear.forward.0" in records_of(tmp_path)
 
 
 def test_module_dump_that_is_never_ended_ends_with_stop(tmp_path):
@@ -257,8 +257,8 @@ def test_module_dump_that_is_never_ended_ends_with_stop(tmp_path):
     net(torch.ones(1, 2))
     debugger.close()
 
-    assert "Functional.linear.0.forward" in recorded(tmp_path)
-    assert not [name for name in recorded(tmp_path) if "chosen" in name]
+    assert "Functional.linear.0.forward" in records_of(tmp_path)
+    assert not [name for name in records_of(tmp_path) if "chosen" in name]
 
 
 def test_module_dump_used_wrongly_says_so(tmp_path):

@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import nn
 
+from tests.support.models import linear_and_relu
 from tests.support.processes import ROOT
 from tests.support.zoo import ZOO, Training
 from torchparity import open_run
@@ -18,10 +19,6 @@ from torchparity.errors import ConfigError
 from torchparity.naming import parse_record
 from torchparity.recording import capture
 from torchparity.recording.selection.requested_names import check_names
-
-
-def model():
-    return nn.Sequential(nn.Linear(2, 2), nn.ReLU())
 
 
 @pytest.mark.parametrize(
@@ -77,7 +74,7 @@ def model():
     ],
 )
 def test_a_name_that_cannot_come_up_is_refused_at_start(tmp_path, settings, wanted):
-    with pytest.raises(ConfigError) as raised, capture(tmp_path / "run", model=model(), **settings):
+    with pytest.raises(ConfigError) as raised, capture(tmp_path / "run", model=linear_and_relu(), **settings):
         pass
 
     for text in wanted:
@@ -94,7 +91,7 @@ def test_a_module_cannot_be_asked_for_without_a_model(tmp_path):
 
 
 def test_a_module_in_the_list_selects_the_apis_inside_it_at_L1_too(tmp_path):
-    net = model()
+    net = linear_and_relu()
     with capture(tmp_path, model=net, level="L1", list=["Module.1.ReLU.forward.0"]):
         net(torch.ones(1, 2))
 
@@ -133,7 +130,7 @@ def test_every_name_that_is_recorded_may_be_asked_for(tmp_path, zoo_model):
 
 def test_parts_of_names_and_foreign_names_are_not_refused(tmp_path):
     names = ["reluu", "Mine.fused.0.forward", "NPU.npu_gelu.0.forward", "Module.0"]
-    with capture(tmp_path, model=model(), list=names):
+    with capture(tmp_path, model=linear_and_relu(), list=names):
         torch.exp(torch.ones(1))
 
 
@@ -161,7 +158,7 @@ def test_the_closing_line_says_where_how_much_and_what_next(tmp_path, capsys):
 
 
 def test_the_closing_line_of_a_structure_says_what_it_is_and_how_to_see_it(tmp_path, capsys):
-    net, path = model(), tmp_path / "my run"
+    net, path = linear_and_relu(), tmp_path / "my run"
     with capture(path, model=net, task="structure"):
         net(torch.ones(1, 2)).sum().backward()
 

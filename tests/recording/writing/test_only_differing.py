@@ -9,25 +9,12 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from tests.support.runs import stored_records
 from torchparity import open_run
 from torchparity.errors import ConfigError, RecordingEndedError, RunNotFoundError
 from torchparity.kernels.xor import xor_checksum
 from torchparity.recording import PrecisionDebugger, capture
-from torchparity.records import TensorLeaf
 from torchparity.tensors.torch_tensors import from_torch
-
-
-def stored(part):
-    """Return the names of the records all of whose tensors are stored, and of those that have some."""
-    whole, some = [], []
-    for name, record in part.records.items():
-        tensors = [item.leaf for item in record.items() if isinstance(item.leaf, TensorLeaf)]
-        if tensors and all(leaf.stored_in for leaf in tensors):
-            whole.append(name)
-        if any(leaf.stored_in for leaf in tensors):
-            some.append(name)
-    return whole, some
-
 
 # tensor_list
 
@@ -41,7 +28,7 @@ def test_a_tensor_list_stores_those_records_beside_the_statistics_of_all(tmp_pat
     part = open_run(tmp_path).part()
 
     expected = ["Torch.exp.0.forward", "Torch.sin.1.forward", "Torch.exp.0.backward"]
-    assert stored(part) == (expected, expected)
+    assert stored_records(part) == (expected, expected)
     assert all(
         item.leaf.statistics for record in part.records.values() for item in record.items() if item.leaf is not None
     )
@@ -72,7 +59,7 @@ def test_a_tensor_list_may_name_modules_their_parameters_and_gradients(tmp_path)
 
     part = open_run(tmp_path).part()
 
-    assert stored(part)[1] == [
+    assert stored_records(part)[1] == [
         "Module.0.Linear.forward.0",
         "Module.0.Linear.backward.0",
         "Module.0.Linear.parameters_grad.0",
@@ -134,7 +121,7 @@ def test_only_what_differs_from_bench_path_is_stored(tmp_path, baseline, capsys)
         chain(torch.ones(2), disturbed=["cos"])
         torch.log(torch.ones(2))
 
-    whole, some = stored(open_run(tmp_path / "run").part())
+    whole, some = stored_records(open_run(tmp_path / "run").part())
     assert whole == some == ["Torch.tanh.0.forward"]
     line = capsys.readouterr().out.splitlines()[-1]
     assert "1 record differing from" in line
@@ -149,7 +136,7 @@ def test_after_diff_nums_differences_nothing_more_is_recorded(tmp_path, baseline
 
     run = open_run(tmp_path / "run")
     assert run.steps == [0]
-    assert len(stored(run.part())[1]) == 1
+    assert len(stored_records(run.part())[1]) == 1
 
 
 def test_equal_runs_store_nothing_and_go_on(tmp_path, baseline):
@@ -160,7 +147,7 @@ def test_equal_runs_store_nothing_and_go_on(tmp_path, baseline):
 
     run = open_run(tmp_path / "run")
     assert run.steps == [0, 1]
-    assert stored(run.part(step=0)) == ([], [])
+    assert stored_records(run.part(step=0)) == ([], [])
 
 
 def test_a_bench_path_that_cannot_serve_is_refused_at_start(tmp_path, baseline):

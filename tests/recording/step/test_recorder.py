@@ -10,14 +10,11 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from tests.support.runs import names_of
 from tests.support.zoo import ZOO, Training
 from torchparity import open_run
 from torchparity.recording import PrecisionDebugger, capture
 from torchparity.records import TensorLeaf, ValueLeaf
-
-
-def names_of(path, direction=None):
-    return [name for name, record in open_run(path).part().records.items() if direction in (None, record.direction)]
 
 
 def test_only_the_outermost_api_is_recorded_and_calls_are_counted(tmp_path):
@@ -232,7 +229,7 @@ def test_stacks_lead_to_the_users_code(tmp_path):
 
     frames = open_run(tmp_path).part().stack_of("Torch.exp.0.forward")
 
-    assert "test_records.py" in frames[0] and "torch.exp(torch.ones(1))" in frames[0]
+    assert "test_recorder.py" in frames[0] and "torch.exp(torch.ones(1))" in frames[0]
     assert not [frame for frame in frames if "/torch/" in frame or "torchparity/capture" in frame]
 
 
