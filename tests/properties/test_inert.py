@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import pytest
 import torch
 
 from tests.support.bits import same_bits
+from tests.support.processes import ROOT
 from tests.support.zoo import ZOO, Training
 from torchparity import open_run
 from torchparity.recording import capture
@@ -61,3 +66,45 @@ def test_training_is_bit_identical(name, level, task, bare, tmp_path, caplog):
     for part in run.parts:
         assert part.records
         assert part.verify() == []
+
+
+THREADS = """
+import sys, torch
+
+if sys.argv[2] != "default":
+    torch.set_num_threads(int(sys.argv[2]))
+
+def train():
+    torch.manual_seed(0)
+    layers = torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8), torch.nn.Flatten(), torch.nn.Linear(8 * 900, 10)
+    model = torch.nn.Sequential(*layers)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(4):
+        optimizer.zero_grad()
+        loss = model(torch.randn(16, 3, 32, 32)).square().mean()
+        loss.backward()
+        optimizer.step()
+    return [loss.item(), *(parameter.double().sum().item() for parameter in model.parameters())]
+
+before, plain = torch.get_num_threads(), train()
+from torchparity.recording import capture  # whatever it loads must not change the number either
+with capture(sys.argv[1], task="statistics"):
+    inside, recorded = torch.get_num_threads(), train()
+print(before == inside == torch.get_num_threads(), plain == recorded == train())
+"""
+
+
+@pytest.mark.parametrize("threads", ["default", "1", "2", "3"])
+def test_torch_keeps_its_number_of_threads_and_so_its_sums(tmp_path, threads):
+    command = [sys.executable, "-c", THREADS, str(tmp_path), threads]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True)
+
+    assert done.stdout.splitlines()[-1] == "True True"
+
+
+def test_a_thread_limit_of_the_environment_is_kept(tmp_path):
+    command = [sys.executable, "-c", THREADS, str(tmp_path), "default"]
+    limited = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True, env=limited)
+
+    assert done.stdout.splitlines()[-1] == "True True"

@@ -1,11 +1,14 @@
-"""What the writer's thread makes of a draft is, byte for byte, the JSON of the finished record."""
+"""Nothing that a step recorded is lost on its way to the disk and back."""
 
 from __future__ import annotations
 
 import pytest
 
 from tests.support.zoo import ZOO, Training
+from torchparity import open_run
+from torchparity.naming import parse_record
 from torchparity.recording import capture
+from torchparity.recording.selection.requested_names import check_names
 from torchparity.recording.step.finished_step import FinishedStep
 from torchparity.recording.step.recorder import Recorder
 from torchparity.storage.encoding.encode import record_to_json
@@ -39,3 +42,14 @@ def test_a_draft_is_encoded_as_its_record_would_be(name, summary, steps, tmp_pat
     assert len(drafts) > 10
     for draft in drafts:
         assert draft.encoded().entry == encode(record_to_json(draft.finish()[0])), draft.name
+
+
+@pytest.mark.parametrize("zoo_model", sorted(ZOO))
+def test_every_name_that_is_recorded_may_be_asked_for(tmp_path, zoo_model):
+    training = Training(ZOO[zoo_model])
+    with capture(tmp_path, model=training.model, risk_level="ALL"):
+        training.step()
+
+    names = [str(parse_record(name)) for name in open_run(tmp_path).part().records if "#" not in name]
+    modules = {name.rpartition(".")[0].rpartition(".")[0] for name in names if name.startswith("Module.")}
+    check_names(names, level="mix", modules=modules, custom=())

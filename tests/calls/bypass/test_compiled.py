@@ -1,4 +1,4 @@
-"""Regions under torch.compile are passed over as a whole, and said to be."""
+"""Regions under torch.compile are passed over as a whole and named, and are compiled no more often than without us."""
 
 from __future__ import annotations
 
@@ -167,3 +167,50 @@ def test_a_compiler_that_is_loaded_during_the_recording_is_seen(tmp_path):
     part = open_run(tmp_path).part()
     assert "Torch.ones.0.forward" in part.records and "Torch.sin.0.forward" not in part.records
     assert "<lambda> is compiled" in part.problems[0]
+
+
+@pytest.mark.parametrize("fullgraph", [False, True])
+def test_a_compiled_model_gives_the_same_and_is_passed_over(tmp_path, fullgraph):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(3, 3), nn.GELU())
+    x = torch.randn(2, 3)
+    expected = model(x)
+    compiled = torch.compile(model, backend="aot_eager", fullgraph=fullgraph)
+    with capture(tmp_path, model=model):
+        got = compiled(x)
+        got.sum().backward()
+        torch.exp(x)
+
+    assert torch.equal(got, expected)
+    assert "Torch.exp.0.forward" in open_run(tmp_path).part().records
+
+
+@pytest.mark.parametrize("level", ["L0", "L1", "mix"])
+def test_a_compiled_transformer_in_evaluation_is_compiled_once(tmp_path, level):
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+    model, x, graphs = nn.TransformerEncoderLayer(32, 4, 64, batch_first=True).eval(), torch.randn(3, 7, 32), []
+
+    def count(graph, inputs):
+        graphs.append(graph)
+        return graph
+
+    compiled = torch.compile(model, backend=count, fullgraph=True)
+    with torch.no_grad():
+        alone = compiled(x)
+        for number in range(2):
+            with capture(tmp_path / str(number), model=model, level=level):
+                assert torch.equal(compiled(x), alone)
+                assert torch.equal(model(x), alone)
+
+    assert len(graphs) == 1
+
+
+def test_a_function_compiled_under_two_recordings_is_passed_over_by_both(tmp_path):
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda x: x.sin() * 2, backend="eager")
+    with capture(tmp_path / "a"), capture(tmp_path / "b"):
+        compiled(torch.ones(2))
+
+    for name in "ab":
+        assert list(open_run(tmp_path / name).part().records) == ["Torch.ones.0.forward"]

@@ -1,4 +1,4 @@
-"""What `scope`, `list` and `module_dump` leave out: gradients of parameters belong to the calls of their module."""
+"""What `scope`, `list`, `data_mode` and `module_dump` leave out; numbers of calls do not depend on it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+from tests.support.runs import names_of
 from torchparity import open_run
 from torchparity.recording import PrecisionDebugger, capture
 
@@ -90,3 +91,55 @@ def test_parameters_of_a_module_that_is_never_called_have_gradients(tmp_path):
         attention(x, x, x)[0].sum().backward()
 
     assert any("out_proj" in name for name in gradients_of(tmp_path))
+
+
+def test_numbers_do_not_depend_on_what_is_selected(tmp_path):
+    x = torch.randn(3)
+    with capture(tmp_path, settings={"statistics": {"list": ["Torch.exp.1.forward", "relu"]}}):
+        for _ in range(3):
+            torch.relu(torch.exp(x))
+
+    assert names_of(tmp_path) == [
+        "Torch.relu.0.forward",
+        "Torch.exp.1.forward",
+        "Torch.relu.1.forward",
+        "Torch.relu.2.forward",
+    ]
+
+
+def test_a_scope_is_a_closed_range(tmp_path):
+    x = torch.randn(3)
+    with capture(tmp_path, settings={"statistics": {"scope": ["Torch.exp.1.forward", "Torch.relu.1.forward"]}}):
+        for _ in range(3):
+            torch.relu(torch.exp(x))
+
+    assert names_of(tmp_path) == ["Torch.exp.1.forward", "Torch.relu.1.forward"]
+
+
+def test_data_mode_selects_directions_and_roles(tmp_path):
+    x = torch.randn(3, requires_grad=True)
+    with capture(tmp_path, settings={"statistics": {"data_mode": ["forward", "output"]}}):
+        torch.exp(x).sum().backward()
+
+    part = open_run(tmp_path).part()
+
+    assert names_of(tmp_path, "backward") == []
+    assert [item.name for item in part.records["Torch.exp.0.forward"].items()] == ["output.0"]
+
+
+def test_a_module_called_backward_can_be_asked_for(tmp_path):
+    model = nn.ModuleDict({"backward_net": nn.Linear(2, 2)})
+    wanted = "Module.backward_net.Linear.backward.0"
+    with capture(tmp_path, model=model, level="L0", settings={"statistics": {"list": [wanted]}}):
+        model["backward_net"](torch.ones(1, 2)).sum().backward()
+
+    assert wanted in open_run(tmp_path).part().records
+
+
+def test_backward_alone_leaves_no_empty_forward_records(tmp_path):
+    x = torch.ones(3, requires_grad=True)
+    with capture(tmp_path, model=nn.Linear(3, 2), level="mix", data_mode=["backward"]):
+        (x * 2).exp().sum().backward()
+
+    records = open_run(tmp_path).part().records
+    assert records and not any(".forward" in name for name in records)

@@ -1,4 +1,4 @@
-"""The writer: back-pressure, killed processes, full disks, runs that are already there."""
+"""The writer: killed processes, full disks, runs that are already there."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import re
 import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -20,7 +19,6 @@ from torchparity import HostTensor, Record, RunWriter, TensorLeaf, open_run
 from torchparity.errors import ConfigError, ParityError, RunExistsError, RunWriteError
 from torchparity.records import ValueLeaf
 from torchparity.storage import SharedTensor
-from torchparity.storage.writing.bounded_queue import ByteBoundedQueue
 
 KILLED = """
 import sys
@@ -137,6 +135,7 @@ def test_misuse_is_answered_in_words(tmp_path):
 
 
 TWO_BY_TWO = HostTensor.from_numpy(np.ones((2, 2), np.float32))
+
 LEAF = TensorLeaf(dtype="torch.float32", shape=(2, 2))
 
 
@@ -319,45 +318,6 @@ def test_a_file_size_limit_is_one_sentence(tmp_path):
     assert re.fullmatch(r"cannot write .*data-00000\.safetensors: .*File too large.*\.\n", done.stdout), done.stderr
 
 
-def test_the_queue_holds_producers_back():
-    queue: ByteBoundedQueue[int] = ByteBoundedQueue(100)
-    done: list[int] = []
-
-    def produce() -> None:
-        for number in range(5):
-            queue.put(number, 60)
-            done.append(number)
-
-    thread = threading.Thread(target=produce, daemon=True)
-    thread.start()
-    time.sleep(0.05)
-    held_at = len(done)
-    received = [queue.get(at_exit=-1) for _ in range(5)]
-    thread.join()
-
-    assert held_at == 1  # the second would have made 120 bytes
-    assert received == [0, 1, 2, 3, 4]
-
-
-def test_an_entry_larger_than_the_queue_passes_when_it_is_empty():
-    queue: ByteBoundedQueue[str] = ByteBoundedQueue(10)
-
-    queue.put("large", 1000)
-
-    assert queue.get(at_exit="") == "large"
-
-
-def test_closing_the_queue_frees_a_waiting_producer():
-    queue: ByteBoundedQueue[int] = ByteBoundedQueue(10)
-    queue.put(0, 10)
-    thread = threading.Thread(target=queue.put, args=(1, 10), daemon=True)
-    thread.start()
-    queue.close()
-    thread.join(timeout=10)
-
-    assert not thread.is_alive()
-
-
 def test_the_writer_needs_little_memory_for_many_tensors(tmp_path):
     code = (
         "import sys, numpy as np; from torchparity import HostTensor, Record, RunWriter, TensorLeaf\n"
@@ -408,3 +368,23 @@ def test_tensors_stored_ahead_of_their_records_are_checked_whoever_computes_it(t
     for index, values in enumerate(contents):
         record = part.records[f"Tensor.exp.{index}.forward"]
         assert np.array_equal(part.tensor(record.output[0]).array, values.array)
+
+
+def test_of_two_writers_of_one_rank_the_second_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        "torchparity.storage.writing.run_writer.has_records", lambda folder: False
+    )  # both look, then write
+    first, second = RunWriter(tmp_path), RunWriter(tmp_path)  # both look, then write
+    first.start_step(0)
+    first.add(Record(name="Torch.exp.0.forward", direction="forward"))
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "step0" / "rank0" / "journal.jsonl").exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    with pytest.raises(RunWriteError, match="another process records there as the same rank"):
+        second.start_step(0)
+        second.finish_step()
+        second.close()
+    first.finish_step()
+    first.close()
+
+    assert list(open_run(tmp_path).part().records) == ["Torch.exp.0.forward"]
