@@ -18,15 +18,15 @@ from torchparity.storage.encoding.json_text import encode
 @pytest.fixture
 def steps(monkeypatch):
     """The steps as the recorder hands them to the writer."""
-    found: list[FinishedStep] = []
+    handed_over: list[FinishedStep] = []
     take = Recorder.take_step
 
     def taken(recorder):
-        found.append(take(recorder))
-        return found[-1]
+        handed_over.append(take(recorder))
+        return handed_over[-1]
 
     monkeypatch.setattr(Recorder, "take_step", taken)
-    return found
+    return handed_over
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
@@ -44,12 +44,34 @@ def test_a_draft_is_encoded_as_its_record_would_be(name, summary, steps, tmp_pat
         assert draft.encoded().entry == encode(record_to_json(draft.finish()[0])), draft.name
 
 
-@pytest.mark.parametrize("zoo_model", sorted(ZOO))
-def test_every_name_that_is_recorded_may_be_asked_for(tmp_path, zoo_model):
-    training = Training(ZOO[zoo_model])
-    with capture(tmp_path, model=training.model, risk_level="ALL"):
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("task", ["statistics", "tensor"])
+@pytest.mark.parametrize("name", ZOO)
+def test_every_record_of_a_step_is_read_again(name, task, steps, tmp_path):
+    training = Training(ZOO[name])
+    with capture(tmp_path, model=training.model, level="mix", task=task) as recording:
+        training.step()
+        recording.step()
         training.step()
 
-    names = [str(parse_record(name)) for name in open_run(tmp_path).part().records if "#" not in name]
+    run = open_run(tmp_path)
+    assert run.steps == [0, 1]
+    for step, part in zip(steps, run.parts, strict=True):
+        assert len(part.records) > 10
+        assert sorted(part.records) == sorted(draft.name for draft in step.drafts)
+        assert part.problems == [] and part.verify() == []
+
+
+@pytest.mark.parametrize("zoo_model", sorted(ZOO))
+def test_every_name_that_is_recorded_may_be_asked_for(tmp_path, zoo_model):
+    def names_recorded(path, **settings):
+        training = Training(ZOO[zoo_model])
+        with capture(path, model=training.model, risk_level="ALL", **settings):
+            training.step()
+        return [str(parse_record(name)) for name in open_run(path).part().records if "#" not in name]
+
+    names = names_recorded(tmp_path / "all")
     modules = {name.rpartition(".")[0].rpartition(".")[0] for name in names if name.startswith("Module.")}
     check_names(names, level="mix", modules=modules, custom=())
+
+    assert names_recorded(tmp_path / "asked", list=names) == names

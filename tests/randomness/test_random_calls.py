@@ -179,8 +179,14 @@ def test_the_default_device_may_change_meanwhile(tmp_path):
     try:
         torch.set_default_device("cpu")
         seed_all(7, is_enhanced=True)
-        with random_save(tmp_path):
+        with random_save(tmp_path) as calls:
+            before = torch.rand(1)
             torch.set_default_device("meta")
+            meanwhile = torch.rand(1)  # which draws nothing
             torch.set_default_device(None)
+            after = torch.rand(1)
     finally:
         torch.set_default_device(None)
+
+    assert meanwhile.is_meta and torch.equal(before, after)
+    assert [row["api_name"] for row in listed(calls)] == ["Torch.rand.0", "Torch.rand.1"]

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from tests.support.models import linear_and_relu
+from tests.support.runs import names_of
 from torchparity import ParityError, open_run
 from torchparity.errors import ConfigError
 from torchparity.recording import capture
@@ -90,14 +91,22 @@ def test_a_module_in_the_list_selects_the_apis_inside_it_at_L1_too(tmp_path):
 
 @pytest.mark.parametrize("scope", [["Torch.exp.1.forward"] * 2, ["Torch.exp.9.forward", "Torch.exp.10.forward"]])
 def test_a_scope_in_order_is_not_refused(tmp_path, scope):
+    x = torch.ones(1)
     with capture(tmp_path, scope=scope):
-        pass
+        for _ in range(11):
+            torch.exp(x)
+
+    assert names_of(tmp_path) == list(dict.fromkeys(scope))
 
 
 def test_parts_of_names_and_foreign_names_are_not_refused(tmp_path):
     names = ["reluu", "Mine.fused.0.forward", "NPU.npu_gelu.0.forward", "Module.0"]
-    with capture(tmp_path, model=linear_and_relu(), list=names):
+    model = linear_and_relu()
+    with capture(tmp_path, model=model, list=names):
         torch.exp(torch.ones(1))
+        model(torch.ones(1, 2))
+
+    assert names_of(tmp_path) == ["Module.0.Linear.forward.0"]
 
 
 def test_a_scope_cannot_end_in_a_backward(tmp_path):
