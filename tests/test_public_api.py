@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import torchparity
-from tests.support.processes import ROOT
+from tests.support.processes import run_python
 
 PUBLIC = {
     "Comparison",
@@ -66,7 +64,7 @@ def test_the_public_name_works_again_and_again(tmp_path):
         "import torchparity.recording\n"
         "with torchparity.capture(sys.argv[1] + '3'): torch.ones(1) + 1\n"
     )
-    done = subprocess.run([sys.executable, "-c", code, tmp_path / "run"], capture_output=True, text=True, cwd=ROOT)
+    done = run_python(code, tmp_path / "run")
 
     assert done.returncode == 0, done.stderr
     assert len(list(tmp_path.iterdir())) == 4

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import pytest
 import torch
 
 from tests.support.bits import same_bits
-from tests.support.processes import ROOT
+from tests.support.processes import run_python
 from tests.support.zoo import ZOO, Training
 from torchparity import open_run
 from torchparity.recording import capture
@@ -96,15 +92,14 @@ print(before == inside == torch.get_num_threads(), plain == recorded == train())
 
 @pytest.mark.parametrize("threads", ["default", "1", "2", "3"])
 def test_torch_keeps_its_number_of_threads_and_so_its_sums(tmp_path, threads):
-    command = [sys.executable, "-c", THREADS, str(tmp_path), threads]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True)
+    done = run_python(THREADS, tmp_path, threads)
 
+    assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "True True"
 
 
 def test_a_thread_limit_of_the_environment_is_kept(tmp_path):
-    command = [sys.executable, "-c", THREADS, str(tmp_path), "default"]
-    limited = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True, env=limited)
+    done = run_python(THREADS, tmp_path, "default", environment={"OMP_NUM_THREADS": "1"})
 
+    assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "True True"

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import pytest
 import torch
 
-from tests.support.processes import ROOT
+from tests.support.processes import run_python
 from tests.support.zoo import ZOO, Training
 from torchparity import open_run
 from torchparity.errors import ConfigError
@@ -133,7 +131,7 @@ def test_a_program_that_never_stops_has_its_data(tmp_path):
         "PrecisionDebugger(dump_path=sys.argv[1]).start()\n"
         "torch.exp(torch.ones(1))\n"
     )
-    done = subprocess.run([sys.executable, "-c", code, tmp_path], capture_output=True, text=True, cwd=ROOT)
+    done = run_python(code, tmp_path)
 
     assert done.returncode == 0, done.stderr
     assert f"recorded 2 records in 1 step at {tmp_path}" in done.stdout

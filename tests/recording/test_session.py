@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import logging
-import subprocess
-import sys
 
 import pytest
 import torch
 from torch import nn
 
-from tests.support.processes import ROOT
+from tests.support.processes import run_python
 from torchparity import ParityError, compare, open_run
 from torchparity.recording import PrecisionDebugger, capture
 
@@ -65,6 +63,6 @@ def test_a_program_that_an_error_ended_says_so(tmp_path):
         "import sys, torch; from torchparity import PrecisionDebugger\n"
         "PrecisionDebugger(dump_path=sys.argv[1], level='L1').start(); torch.ones(1).exp(); raise KeyError('no')"
     )
-    done = subprocess.run([sys.executable, "-c", code, tmp_path], capture_output=True, text=True, cwd=ROOT)
+    done = run_python(code, tmp_path)
 
     assert done.returncode == 1 and "step 0 was cut off by KeyError" in done.stdout

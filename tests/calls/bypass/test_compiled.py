@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 import torch
 from torch import nn
 
-from tests.support.processes import ROOT
+from tests.support.processes import run_python
 from torchparity import open_run
 from torchparity.recording import capture
 
@@ -160,7 +157,7 @@ def test_a_compiler_that_is_loaded_during_the_recording_is_seen(tmp_path):
         "print(loaded)\n"
         "assert not hasattr(torch.compile, '__wrapped__')\n"
     )
-    done = subprocess.run([sys.executable, "-c", code, tmp_path], capture_output=True, text=True, cwd=ROOT)
+    done = run_python(code, tmp_path)
 
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "False"

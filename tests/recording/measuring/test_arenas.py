@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import torch
 
-from tests.support.processes import ROOT
+from tests.support.processes import run_python
 from torchparity import open_run
 from torchparity.kernels.arenas.host import HostArena
 from torchparity.recording import capture
@@ -40,10 +36,7 @@ def test_an_arena_that_fails_costs_what_it_had_in_hand_and_is_not_used_again(tmp
 
 def test_without_a_compiler_for_its_kernels_nothing_begins(tmp_path):
     code = "import sys; from torchparity import capture\nwith capture(sys.argv[1]): print('training')"
-    environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", code, tmp_path], capture_output=True, text=True, cwd=ROOT, env=environment
-    )
+    done = run_python(code, tmp_path, environment={"NUMBA_DISABLE_JIT": "1"})
 
     assert done.returncode == 1 and "training" not in done.stdout
     assert "NUMBA_DISABLE_JIT" in done.stderr.splitlines()[-1]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 
 import pytest
 
-from tests.support.processes import ROOT
+from tests.support.processes import run_python
 
 PREPARE = """
 import sys, torch
@@ -32,9 +31,7 @@ print("grew by", most() - before)
 def growth(code, path, *arguments):
     if sys.platform != "linux":
         pytest.skip("/proc tells how much memory was used")
-    done = subprocess.run(
-        [sys.executable, "-c", PREPARE + code, path, *arguments], capture_output=True, text=True, cwd=ROOT, timeout=200
-    )
+    done = run_python(PREPARE + code, path, *arguments, timeout=200)
     assert done.returncode == 0, done.stderr
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("grew by")]
     return int(line.split()[-1])

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 import torch
 from torch import nn
 from torch.utils._pytree import tree_map
 
-from tests.support.processes import ROOT
+from tests.support.processes import run_python
 from torchparity import open_run
 from torchparity.recording import capture
 from torchparity.records import TensorLeaf
@@ -124,8 +121,7 @@ print(run.records["Tensor.add.0.forward"].input_args[1].statistics.max == other.
 @pytest.mark.parametrize("task", ["statistics", "tensor"])
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
 def test_plain_tensors_inside_of_a_transform_are_measured(tmp_path, dtype, task):
-    command = [sys.executable, "-c", TRANSFORMED, tmp_path, dtype, task]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    done = run_python(TRANSFORMED, tmp_path, dtype, task)
 
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "True"

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from tests.support.models import linear_and_relu
-from tests.support.processes import ROOT
+from tests.support.processes import run_python
 from torchparity import open_run
 from torchparity.recording import capture
 
@@ -102,7 +102,7 @@ def test_a_forked_child_that_ends_says_nothing(tmp_path):
         "    if os.fork() == 0: sys.exit(0)\n"
         "    os.wait()\n"
     )
-    done = subprocess.run([sys.executable, "-c", code, tmp_path], capture_output=True, text=True, cwd=ROOT)
+    done = run_python(code, tmp_path)
 
     (line,) = done.stdout.splitlines()
     assert "recorded 2 records in 1 step" in line, done.stderr

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import subprocess
 import sys
 
 import pytest
 import torch
 
 from tests.support.disks import mounted_disk
-from tests.support.processes import ROOT
+from tests.support.processes import run_python
 from tests.support.runs import write_linear_run
 from torchparity import open_run
 from torchparity.errors import ConfigError, RunExistsError, RunWriteError
@@ -152,7 +151,7 @@ def test_a_disk_that_refuses_is_told_at_the_end(tmp_path):
         "    debugger.start(); torch.randn(100_000).exp(); debugger.stop(); debugger.step(); time.sleep(0.1)\n"
         "print('trained')\n"
     )
-    done = subprocess.run([sys.executable, "-c", code, tmp_path], capture_output=True, text=True, cwd=ROOT)
+    done = run_python(code, tmp_path)
 
     assert done.returncode == 0, done.stderr
     assert "trained" in done.stdout
