@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from tests.support.statistics import assert_same_statistics, random_tensor
+from tests.support.statistics import assert_same, random_tensor
 from torchparity import HostTensor
 from torchparity.kernels import cpu
 from torchparity.kernels.cpu import CpuKernel
@@ -27,9 +27,7 @@ KERNELS = {"fast": CpuKernel(), "exact": CpuKernel(exact=True)}
 def test_arbitrary_bits_of_every_dtype(dtype, name, shape, seed):
     tensor = random_tensor(dtype, shape, seed)
 
-    assert_same_statistics(
-        KERNELS[name].statistics(tensor), REFERENCE.statistics(tensor), 1e-6 if name == "fast" else 1e-12
-    )
+    assert_same(KERNELS[name].statistics(tensor), REFERENCE.statistics(tensor), 1e-6 if name == "fast" else 1e-12)
 
 
 @pytest.mark.parametrize("size", [1, 2047, 2048, 2049, 300_000, 1_000_003])
@@ -53,7 +51,7 @@ def test_one_strange_number_among_many(place, value):
     values = np.random.default_rng(0).normal(size=500_000).astype(np.float32)
     values[place] = value
 
-    assert_same_statistics(
+    assert_same(
         cpu.PLUGIN.statistics(HostTensor.from_numpy(values)), REFERENCE.statistics(HostTensor.from_numpy(values)), 1e-7
     )
 
@@ -62,7 +60,7 @@ def test_any_layout_gives_the_same():
     base = np.random.default_rng(0).normal(size=(4, 6, 8)).astype(np.float32)
     for view in (base, base.T, base.transpose(1, 0, 2), base[:, ::2], base[::-1], np.broadcast_to(base[0], (3, 6, 8))):
         tensor = HostTensor.from_numpy(view)
-        assert_same_statistics(cpu.PLUGIN.statistics(tensor), REFERENCE.statistics(tensor), 1e-7)
+        assert_same(cpu.PLUGIN.statistics(tensor), REFERENCE.statistics(tensor), 1e-7)
         assert cpu.PLUGIN.checksum(tensor) == f"{zlib.crc32(np.ascontiguousarray(view)):08x}"
 
 

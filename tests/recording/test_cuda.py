@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from tests.support.models import WritesBetween
-from tests.support.statistics import assert_same_statistics
+from tests.support.statistics import assert_same
 from tests.support.zoo import Checkpointed
 from torchparity import open_run, random_save, seed_all
 from torchparity.kernels.reference import PLUGIN as REFERENCE
@@ -106,7 +106,7 @@ def test_what_is_kept_is_that_of_the_values(autocast, cuda, tmp_path):
     for item, leaf in tensors:
         values = part.tensor(leaf)
         assert leaf.checksum == f"{zlib.crc32(np.ascontiguousarray(values.array)):08x}", item
-        assert_same_statistics(leaf.statistics, REFERENCE.statistics(values), 1e-9)
+        assert_same(leaf.statistics, REFERENCE.statistics(values), 1e-9)
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")

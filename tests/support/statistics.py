@@ -20,7 +20,7 @@ def random_tensor(dtype: str, shape: tuple[int, ...], seed: int) -> HostTensor:
     return HostTensor(dtype, raw.view(DTYPES[dtype]).reshape(shape))
 
 
-def assert_same_statistics(ours: Statistics, wanted: Statistics, relative: float) -> None:
+def assert_same(ours: Statistics, wanted: Statistics, relative: float) -> None:
     """Assert that counts are equal and numbers as close as `relative` says."""
     for field, expected in msgspec.structs.asdict(wanted).items():
         value = getattr(ours, field)

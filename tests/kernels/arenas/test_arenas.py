@@ -7,7 +7,7 @@ import zlib
 import pytest
 import torch
 
-from tests.support.statistics import assert_same_statistics
+from tests.support.statistics import assert_same
 from torchparity import from_torch
 from torchparity.kernels.arenas import host as host_arena
 from torchparity.kernels.arenas.host import HostArena
@@ -69,7 +69,7 @@ def test_the_host_arena_measures_as_the_definition(together, compiled, monkeypat
     assert len(readings) == len(tensors)
     for (statistics, checksum), tensor in zip(readings, tensors, strict=True):
         host = from_torch(tensor)
-        assert_same_statistics(statistics, REFERENCE.statistics(host), 1e-6)
+        assert_same(statistics, REFERENCE.statistics(host), 1e-6)
         assert checksum == f"{zlib.crc32(host.raw()):08x}"
     assert arena.take()() == []
 
@@ -85,7 +85,7 @@ def test_a_number_counts_wherever_it_lies(value, exact):
     readings = readings_of(HostArena(exact=exact, checksums=False), tensors, together=1)
 
     for (statistics, _), tensor in zip(readings, tensors, strict=True):
-        assert_same_statistics(statistics, REFERENCE.statistics(from_torch(tensor)), 1e-6)
+        assert_same(statistics, REFERENCE.statistics(from_torch(tensor)), 1e-6)
 
 
 def readings_of_lists(arena, lists):
@@ -101,7 +101,7 @@ def assert_lists_are_measured(arena, lists):
     assert [owner for owner, _, _ in readings] == list(map(id, every))
     for (_, statistics, checksum), tensor in zip(readings, every, strict=True):
         host = from_torch(tensor)
-        assert_same_statistics(statistics, REFERENCE.statistics(host), 1e-6)
+        assert_same(statistics, REFERENCE.statistics(host), 1e-6)
         assert checksum == f"{zlib.crc32(host.raw()):08x}"
 
 
@@ -129,7 +129,7 @@ def test_the_portable_arena_measures_as_the_definition(monkeypatch):
         arena.add(tensor)
 
     for statistics, tensor in zip(arena.take(), tensors, strict=True):
-        assert_same_statistics(statistics, REFERENCE.statistics(from_torch(tensor)), 1e-12)
+        assert_same(statistics, REFERENCE.statistics(from_torch(tensor)), 1e-12)
 
 
 @pytest.mark.gpu
@@ -150,5 +150,5 @@ def test_the_cuda_arena_measures_as_the_definition(together, cuda):
         assert len(readings) == len(tensors)
         for (statistics, checksum), tensor in zip(readings, tensors, strict=True):
             host = from_torch(tensor)
-            assert_same_statistics(statistics, REFERENCE.statistics(host), 1e-12)
+            assert_same(statistics, REFERENCE.statistics(host), 1e-12)
             assert checksum == f"{zlib.crc32(host.raw()):08x}", (tensor.dtype, tensor.shape)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.support.statistics import assert_same_statistics
+from tests.support.statistics import assert_same
 from torchparity import from_torch, open_run
 from torchparity.kernels.reference import PLUGIN as REFERENCE
 from torchparity.recording import capture
@@ -167,8 +167,8 @@ def test_a_list_of_any_kind_is_what_its_tensors_are(kind):
         assert (entry.measurement is None) == tensor.is_meta
         if entry.measurement is not None:
             wanted = REFERENCE.statistics(from_torch(tensor.detach()))
-            assert_same_statistics(entry.measurement.statistics, wanted, 1e-6)
-            assert_same_statistics(other.measurement.statistics, wanted, 1e-6)
+            assert_same(entry.measurement.statistics, wanted, 1e-6)
+            assert_same(other.measurement.statistics, wanted, 1e-6)
 
 
 def test_what_a_list_showed_is_not_measured_again_alone_or_in_another_list():
