@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 import torchparity
-from tests.support.processes import run_python
 
 PUBLIC = {
     "Comparison",
@@ -54,17 +53,3 @@ def test_the_changelog_knows_this_version():
     changelog = (Path(__file__).parent.parent / "CHANGELOG.md").read_text()
 
     assert re.search(rf"^## {re.escape(torchparity.__version__)}\b", changelog, re.MULTILINE)
-
-
-def test_the_public_name_works_again_and_again(tmp_path):
-    code = (
-        "import sys, torch, torchparity\n"
-        "for n in range(3):\n"
-        "    with torchparity.capture(sys.argv[1] + str(n)): torch.ones(1) + 1\n"
-        "import torchparity.recording\n"
-        "with torchparity.capture(sys.argv[1] + '3'): torch.ones(1) + 1\n"
-    )
-    done = run_python(code, tmp_path / "run")
-
-    assert done.returncode == 0, done.stderr
-    assert len(list(tmp_path.iterdir())) == 4

@@ -224,3 +224,17 @@ def test_a_rank_is_a_whole_number(tmp_path, rank):
             debugger.start(rank_id=rank)
     finally:
         PrecisionDebugger.close()
+
+
+def test_the_public_name_works_again_and_again(tmp_path):
+    code = (
+        "import sys, torch, torchparity\n"
+        "for n in range(3):\n"
+        "    with torchparity.capture(sys.argv[1] + str(n)): torch.ones(1) + 1\n"
+        "import torchparity.recording\n"
+        "with torchparity.capture(sys.argv[1] + '3'): torch.ones(1) + 1\n"
+    )
+    done = run_python(code, tmp_path / "run")
+
+    assert done.returncode == 0, done.stderr
+    assert len(list(tmp_path.iterdir())) == 4
