@@ -7,6 +7,8 @@ autograd for the gradient of each. It changes the graph, so it runs in a trainin
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch.overrides import TorchFunctionMode
 
@@ -22,7 +24,7 @@ class Oracle(TorchFunctionMode):
         self._numbers: dict[str, int] = {}
         self.gradients: dict[str, torch.Tensor] = {}
 
-    def __torch_function__(self, func, types, args=(), kwargs=None):
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         api = self._apis[func]
         if api.treatment != "record" or torch._C._current_graph_task_id() != -1:
@@ -38,30 +40,30 @@ class Oracle(TorchFunctionMode):
         output = func(*fresh, **fresh_kwargs)
         return self._watch_outputs(output, f"{name}.input")
 
-    def _fresh(self, value, name, aliases):
+    def _fresh(self, value: Any, name: str, aliases: dict[int, torch.Tensor]) -> Any:
         if isinstance(value, torch.Tensor) and value.requires_grad:
             # One tensor given twice has one gradient, the sum: both places share the view.
             if id(value) not in aliases:
                 aliases[id(value)] = value.view_as(value)
             alias = aliases[id(value)]
-            alias.register_hook(lambda gradient: self._keep(name, gradient))
+            alias.register_hook(lambda gradient: self._store(name, gradient))
             return alias
         if isinstance(value, (list, tuple)) and not isinstance(value, torch.Size):
             entries = [self._fresh(entry, f"{name}.{index}", aliases) for index, entry in enumerate(value)]
             return type(value)(entries) if type(value) in (list, tuple) else value
         return value
 
-    def _watch_outputs(self, output, name):
+    def _watch_outputs(self, output: Any, name: str) -> Any:
         outputs = output if isinstance(output, (list, tuple)) else [output]
         for index, tensor in enumerate(outputs):
             if isinstance(tensor, torch.Tensor) and tensor.requires_grad:
-                tensor.register_hook(lambda gradient, index=index: self._keep(f"{name}.{index}", gradient))
+                tensor.register_hook(lambda gradient, index=index: self._store(f"{name}.{index}", gradient))
         return output
 
-    def _keep(self, name, gradient):
+    def _store(self, name: str, gradient: torch.Tensor) -> None:
         self.gradients[name] = gradient.detach().clone()
 
 
-def _writes_in_place(func, kwargs) -> bool:
+def _writes_in_place(func: Any, kwargs: dict[str, Any]) -> bool:
     name = getattr(func, "__name__", "")
     return (name.endswith("_") and not name.endswith("__")) or name == "__setitem__" or kwargs.get("inplace") is True
