@@ -112,8 +112,8 @@ def main() -> None:
     target, cases, folder = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
     run, file = prepare(target, folder)
     original = file.read_bytes()
-    for name in plugins.names("storage"):
-        plugins.load("storage", name)  # importing compiles, which is forbidden below
+    for name in plugins.names("storage.formats"):
+        plugins.load("storage.formats", name)  # importing compiles, which is forbidden below
     refused, read = read_everything(run)
     assert read
     assert refused == (target == "journal")  # a journal is always half a step
