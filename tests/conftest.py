@@ -1,66 +1,52 @@
-"""Shared by all tests: where the recorded msprobe runs are, and a small run to work on."""
+"""Fixtures of all tests."""
 
 from __future__ import annotations
 
-import os
+import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-import numpy as np
 import pytest
 
-from torchparity import HostTensor, Record, RunWriter, TensorLeaf
-from torchparity.kernels.reference import PLUGIN as REFERENCE
-from torchparity.records import StackGroup, ValueLeaf
+from tests.support.golden import GOLDEN, IS_HERE, REASON
+from tests.support.runs import write_linear_run
 
-ROOT = Path(__file__).parent.parent
+
+@pytest.fixture(autouse=True)
+def no_debugger_outlives_its_test() -> Iterator[None]:
+    """Close the debugger that a test leaves open: there is one in a process, and the next test wants its own."""
+    yield
+    debuggers = sys.modules.get("torchparity.recording.debugger")
+    if debuggers is not None:
+        debuggers.PrecisionDebugger.close()
 
 
 @pytest.fixture(scope="session")
 def golden() -> Path:
-    folder = Path(os.environ.get("TORCHPARITY_GOLDEN", ROOT.parent / "shared" / "golden"))
-    if not folder.is_dir():
-        pytest.skip("the recorded msprobe runs are not here; TORCHPARITY_GOLDEN says where they are")
-    return folder
-
-
-def leaf_of(tensor: HostTensor) -> TensorLeaf:
-    return TensorLeaf(
-        dtype=tensor.dtype, shape=tensor.shape, statistics=REFERENCE.statistics(tensor), requires_grad=False
-    )
-
-
-def write_linear_run(path: Path, *, steps: int = 1, rank: int = 0, tensor_format: str = "safetensors") -> Path:
-    """Write a run of one `linear` call per step; return its path."""
-    rng = np.random.default_rng(0)
-    tensors = {
-        name: HostTensor.from_numpy(rng.normal(size=shape).astype(np.float32))
-        for name, shape in (("input.0", (4, 3)), ("input.1", (5, 3)), ("output.0", (4, 5)))
-    }
-    with RunWriter(path, task="tensor", rank=rank, tensor_format=tensor_format) as writer:
-        for step in range(steps):
-            writer.start_step(step)
-            record = Record(
-                name="Functional.linear.0.forward",
-                direction="forward",
-                input_args=[leaf_of(tensors["input.0"]), leaf_of(tensors["input.1"]), ValueLeaf("int", 3)],
-                output=[leaf_of(tensors["output.0"])],
-                seconds=0.25,
-            )
-            writer.add(record, tensors)
-            writer.finish_step(
-                stacks=[StackGroup([record.name], ["File net.py, line 7, in forward, \n return linear(x, w)"])],
-                construct={record.name: "Module.fc.Linear.forward.0"},
-            )
-    return path
+    """The folder with the recorded msprobe runs."""
+    if not IS_HERE:
+        pytest.skip(REASON)
+    return GOLDEN
 
 
 @pytest.fixture
 def linear_run(tmp_path: Path) -> Path:
+    """A run of one `linear` call."""
     return write_linear_run(tmp_path / "run")
 
 
+@pytest.fixture(scope="module")
+def operators() -> Iterator[Any]:
+    """Operators of a user's own: `scribble` and `dim`."""
+    from tests.support.operators import registered_operators
+
+    with registered_operators() as namespace:
+        yield namespace
+
+
 @pytest.fixture
-def cuda():
+def cuda() -> Any:
     """The first CUDA device; tests that ask for it are marked `gpu`."""
     import torch
 

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.support.processes import ROOT
 from torchparity import open_run
 
 README = (ROOT / "README.md").read_text()

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.support.processes import ROOT
 from tools import config_docs, picture
 from tools.import_graph import modules
 from torchparity import cli

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, write_linear_run
+from tests.support.processes import ROOT, write_linear_run
 
 pytest.importorskip("hatchling", reason="hatchling builds the wheel; `make setup` installs it")
 SOURCE = ROOT / "src" / "torchparity"

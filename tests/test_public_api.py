@@ -12,7 +12,7 @@ import sys
 import pytest
 
 import torchparity
-from tests.conftest import ROOT
+from tests.support.processes import ROOT
 from torchparity.errors import ConfigError
 
 CLIENT = ROOT / "tests" / "client" / "uses_every_public_name.py"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.conftest import write_linear_run
+from tests.support.runs import write_linear_run
 from torchparity import open_run
 from torchparity.cli import main
 from torchparity.storage import record_to_json

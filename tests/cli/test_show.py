@@ -12,7 +12,7 @@ import sys
 import pytest
 import torch
 
-from tests.conftest import write_linear_run
+from tests.support.runs import write_linear_run
 from torchparity.cli import main
 from torchparity.recording import capture
 

@@ -9,7 +9,7 @@ import sys
 import pytest
 import torch
 
-from tests.conftest import write_linear_run
+from tests.support.runs import write_linear_run
 from torchparity import RunWriter, open_run
 from torchparity.recording import capture
 

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.support.processes import ROOT
 from torchparity import open_run
 
 EXAMPLES = ROOT / "examples"

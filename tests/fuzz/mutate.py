@@ -15,8 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.conftest import write_linear_run
-from tests.storage.test_ptdbg import write_ptdbg
+from tests.support.runs import write_linear_run, write_ptdbg
 from torchparity import RunWriter, open_run, plugins
 from torchparity.errors import ParityError
 from torchparity.kernels.reference import profile

@@ -12,7 +12,7 @@ import sys
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.support.processes import ROOT
 
 CASES = int(os.environ.get("TORCHPARITY_FUZZ_CASES", "250"))
 

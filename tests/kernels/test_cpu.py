@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
 import zlib
 
-import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from tests.support.statistics import assert_same, random_tensor
 from torchparity import HostTensor
 from torchparity.kernels import cpu
 from torchparity.kernels.cpu import CpuKernel
@@ -19,23 +18,6 @@ from torchparity.kernels.reference import PLUGIN as REFERENCE
 from torchparity.tensors import DTYPES
 
 KERNELS = {"fast": CpuKernel(), "exact": CpuKernel(exact=True)}
-
-
-def random_tensor(dtype: str, shape: tuple[int, ...], seed: int) -> HostTensor:
-    raw = np.random.default_rng(seed).integers(0, 256, math.prod(shape) * DTYPES[dtype].itemsize, np.uint8)
-    raw = raw & 1 if dtype == "torch.bool" else raw
-    return HostTensor(dtype, raw.view(DTYPES[dtype]).reshape(shape))
-
-
-def assert_same(ours, wanted, relative):
-    for field, expected in msgspec.structs.asdict(wanted).items():
-        value = getattr(ours, field)
-        if expected is None or isinstance(expected, (bool, int)):
-            assert value == expected, field
-        else:
-            # A mean of values that cancel is held to their size, not to its own.
-            scale = (wanted.finite_norm or 0) if field.endswith("mean") else 0
-            assert value == pytest.approx(expected, rel=relative, abs=relative * scale, nan_ok=True), field
 
 
 @pytest.mark.parametrize("dtype", sorted(DTYPES))

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from tests.support.statistics import random_tensor
 from torchparity import HostTensor
 from torchparity.kernels import pairs
 from torchparity.kernels.numba_loops import pair_blocks
@@ -80,12 +81,6 @@ def assert_as_defined(candidate: HostTensor, baseline: HostTensor, **options: in
             # A cosine is held to the size of the vectors: what cancels has no digits of its own.
             assert value == pytest.approx(expected, rel=1e-12, abs=1e-13 if name == "cosine" else 0), name
     assert ours == wanted
-
-
-def random_tensor(dtype: str, shape: tuple[int, ...], seed: int) -> HostTensor:
-    raw = np.random.default_rng(seed).integers(0, 256, math.prod(shape) * DTYPES[dtype].itemsize, np.uint8)
-    raw = raw & 1 if dtype == "torch.bool" else raw
-    return HostTensor(dtype, raw.view(DTYPES[dtype]).reshape(shape))
 
 
 def mixed(tensor: HostTensor, other: HostTensor, share: float, seed: int) -> HostTensor:

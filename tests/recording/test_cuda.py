@@ -11,9 +11,9 @@ import pytest
 import torch
 from torch import nn
 
-from tests.kernels.test_cpu import assert_same
-from tests.recording.test_neighbours import WritesBetween
-from tests.recording.zoo import Checkpointed
+from tests.support.models import WritesBetween
+from tests.support.statistics import assert_same
+from tests.support.zoo import Checkpointed
 from torchparity import open_run, random_save, seed_all
 from torchparity.kernels.reference import PLUGIN as REFERENCE
 from torchparity.recording import capture

@@ -1,0 +1,118 @@
+"""torch's stack of function modes: our mode leaves it alone, wherever a recording begins and ends."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+import torch
+from torch import nn
+from torch.overrides import TorchFunctionMode
+
+from torchparity import open_run
+from torchparity.recording import PrecisionDebugger, capture
+
+
+def test_stop_in_another_thread_does_no_harm(tmp_path):
+    debugger = PrecisionDebugger(dump_path=tmp_path)
+    debugger.start()
+    torch.ones(1).exp()
+    thread = threading.Thread(target=debugger.stop)
+    thread.start()
+    thread.join()
+    torch.ones(1).log()
+    debugger.close()
+    while torch._C._len_torch_function_stack():
+        torch.overrides._pop_mode()
+
+    assert not [name for name in open_run(tmp_path).part().records if "log" in name]
+
+
+@pytest.mark.parametrize("level", ["L0", "L1", "mix"])
+def test_a_recording_may_begin_inside_a_mode_that_ends_before_it(tmp_path, level):
+    model = nn.Linear(2, 2)
+    debugger = PrecisionDebugger(dump_path=str(tmp_path), level=level)
+    try:
+        with torch.device("meta"):
+            debugger.start(model)
+        model(torch.ones(1, 2))
+        debugger.stop()
+        debugger.step()
+    finally:
+        debugger.close()
+
+    assert torch.ones(1).device.type == "cpu" and torch._C._len_torch_function_stack() == 0
+    assert len(open_run(tmp_path).part().records) >= 1
+
+
+def test_the_default_device_may_change_while_recording(tmp_path):
+    try:
+        torch.set_default_device("cpu")
+        with capture(tmp_path, level="L1"):
+            torch.set_default_device("meta")
+            made = torch.ones(1)
+            torch.set_default_device(None)
+    finally:
+        torch.set_default_device(None)
+
+    assert made.device.type == "meta" and torch._C._len_torch_function_stack() == 0
+
+
+def names_on_the_stack():
+    count = torch._C._len_torch_function_stack()
+    return [type(torch._C._get_function_stack_at(index)).__name__ for index in range(count)]
+
+
+def stop_in_a_backward_hook(debugger):
+    y = torch.randn(3, requires_grad=True) * 2
+    y.register_hook(lambda gradient: debugger.stop())
+    y.sum().backward()
+
+
+def stop_in_a_thread(debugger):
+    thread = threading.Thread(target=debugger.stop)
+    thread.start()
+    thread.join()
+
+
+@pytest.mark.parametrize("stop", [stop_in_a_backward_hook, stop_in_a_thread])
+def test_after_a_stop_from_elsewhere_every_call_is_recorded_once(tmp_path, stop):
+    debugger = PrecisionDebugger(dump_path=str(tmp_path), level="L1")
+    debugger.start()
+    stop(debugger)
+    debugger.step()
+    debugger.start()
+    torch.ones(3).sin()
+    debugger.stop()
+    debugger.step()
+    PrecisionDebugger.close()
+
+    assert list(open_run(tmp_path).part(step=1).records) == ["Torch.ones.0.forward", "Tensor.sin.0.forward"]
+    assert names_on_the_stack() == []
+
+
+class Others(TorchFunctionMode):
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        return func(*args, **(kwargs or {}))
+
+
+def test_a_stop_in_a_backward_hook_leaves_the_modes_of_others(tmp_path):
+    debugger = PrecisionDebugger(dump_path=str(tmp_path), level="L1")
+    with Others():
+        debugger.start()
+        stop_in_a_backward_hook(debugger)
+        debugger.step()
+        PrecisionDebugger.close()
+        assert names_on_the_stack() == ["Others"]
+    assert names_on_the_stack() == []
+
+
+def test_a_mode_that_was_entered_meanwhile_stays(tmp_path):
+    debugger = PrecisionDebugger(dump_path=tmp_path)
+    debugger.start()
+    with torch.device("meta"):
+        debugger.stop()
+        assert torch.ones(2).is_meta
+    debugger.close()
+
+    assert torch._C._len_torch_function_stack() == 0

@@ -1,0 +1,106 @@
+"""Models that run in several threads: every call is recorded, with the parent of its own thread."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import torch
+from torch import nn
+
+from torchparity import open_run
+from torchparity.recording import PrecisionDebugger, capture
+
+
+def test_models_in_two_threads_keep_their_own_parents(tmp_path):
+    models = [nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4)) for _ in range(2)]
+
+    def run(model):
+        for _ in range(40):
+            model(torch.ones(1, 4))
+
+    with capture(tmp_path, model=models, level="L0"):
+        threads = [threading.Thread(target=run, args=(model,)) for model in models]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    part = open_run(tmp_path).part()
+
+    assert len(part.records) == 2 * 40 * 3
+    for name, parent in part.construct.items():
+        if ".Linear." in name:
+            assert parent.split(".")[1] == name.split(".")[1]
+
+
+def test_apis_of_a_model_that_runs_in_another_thread_are_recorded(tmp_path):
+    model = nn.Sequential(nn.Linear(3, 3), nn.ReLU())
+    x = torch.ones(2, 3, requires_grad=True)
+    with ThreadPoolExecutor(1) as pool, capture(tmp_path, level="mix", model=model):
+        here = model(x)
+        there = pool.submit(model, x).result()
+        depth_after = pool.submit(torch._C._len_torch_function_stack).result()
+        there.sum().backward()
+
+    part = open_run(tmp_path).part()
+    assert torch.equal(here, there)
+    assert depth_after == 0
+    for name in ("Functional.linear.1.forward", "Functional.linear.1.backward", "Functional.relu.1.forward"):
+        assert name in part.records
+    assert part.construct["Functional.linear.1.forward"] == "Module.0.Linear.forward.1"
+
+
+def test_steps_may_end_while_another_thread_trains(tmp_path):
+    model, is_over = nn.Linear(4, 4), threading.Event()
+    debugger = PrecisionDebugger(dump_path=tmp_path, level="mix")
+
+    def train():
+        while not is_over.is_set():
+            model(torch.ones(1, 4)).sum().backward()
+
+    other = threading.Thread(target=train)
+    other.start()
+    for _ in range(20):
+        debugger.start(model=model)
+        model(torch.ones(1, 4)).sum().backward()
+        debugger.stop()
+        debugger.step()
+    is_over.set()
+    other.join()
+    debugger.close()
+
+    assert len(open_run(tmp_path).parts) == 20
+
+
+def test_a_thread_has_no_parent_from_an_earlier_step(tmp_path):
+    class Waits(nn.Module):
+        def forward(self, x):
+            places["inside"].wait()
+            places["stopped"].wait()
+            return x + 1
+
+    places = {name: threading.Barrier(2, timeout=60) for name in ("inside", "stopped", "outside", "started")}
+    model = nn.ModuleList([Waits(), nn.ReLU()])
+
+    def work():
+        model[0](torch.ones(2))
+        places["outside"].wait()
+        places["started"].wait()
+        model[1](torch.ones(2))
+
+    debugger = PrecisionDebugger(dump_path=tmp_path, level="L0")
+    debugger.start(model=model)
+    other = threading.Thread(target=work)
+    other.start()
+    places["inside"].wait()
+    debugger.stop()
+    debugger.step()
+    places["stopped"].wait()
+    places["outside"].wait()
+    debugger.start(model=model)
+    places["started"].wait()
+    other.join()
+    debugger.close()
+
+    assert open_run(tmp_path).parts[-1].construct["Module.1.ReLU.forward.0"] is None

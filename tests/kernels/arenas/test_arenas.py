@@ -1,0 +1,154 @@
+"""Every arena gives what the definition gives, whatever is added before and after it."""
+
+from __future__ import annotations
+
+import zlib
+
+import pytest
+import torch
+
+from tests.support.statistics import assert_same
+from torchparity import from_torch
+from torchparity.kernels.arenas import host as host_arena
+from torchparity.kernels.arenas.host import HostArena
+from torchparity.kernels.arenas.portable import PortableArena, is_portable
+from torchparity.kernels.reference import PLUGIN as REFERENCE
+
+SIZES = [1, 3, 2047, 2048, 2049, 32_767, 32_768, 32_769, 65_536, 70_001, 300_000]
+
+FLOATS = ["float32", "float16", "bfloat16"]
+
+INTEGERS = ["int64", "int32", "int16", "int8", "uint8", "bool"]
+
+
+def numbers(dtype: str, size: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(size)
+    kind = getattr(torch, dtype)
+    if kind.is_floating_point:
+        values = torch.randn(size, generator=generator)
+        values[:: max(1, size // 5)] = 0
+        return values.to(kind)
+    return torch.randint(0, 2, (size,), generator=generator).to(kind) * (1 if kind == torch.bool else 7)
+
+
+def strange(dtype: str) -> list[torch.Tensor]:
+    """Tensors with what is not finite, alone and among many numbers."""
+    kind = getattr(torch, dtype)
+    among = numbers(dtype, 70_001)
+    among[3], among[40_000], among[70_000] = torch.nan, torch.inf, -torch.inf
+    alone = [torch.tensor(values, dtype=kind) for values in ([torch.nan], [torch.inf], [-torch.inf, torch.inf])]
+    return [among, *alone]
+
+
+def cases(dtypes: list[str]) -> list[torch.Tensor]:
+    tensors = [numbers(dtype, size) for dtype in dtypes for size in SIZES]
+    tensors += [tensor for dtype in dtypes if dtype in FLOATS for tensor in strange(dtype)]
+    if "int64" in dtypes:
+        tensors.append(torch.tensor([2**62 + 1, -(2**62) - 1, 5]))  # more digits than a float64 has
+    return tensors
+
+
+def readings_of(arena, tensors, *, together):
+    for start in range(0, len(tensors), together):
+        for tensor in tensors[start : start + together]:
+            arena.add(tensor.data_ptr(), tensor.numel(), str(tensor.dtype), None)
+        arena.flush()
+    return [(statistics, checksum) for _, statistics, checksum in arena.take()()]
+
+
+@pytest.mark.parametrize("together", [1, 5, 1000])
+@pytest.mark.parametrize("compiled", [True, False])
+def test_the_host_arena_measures_as_the_definition(together, compiled, monkeypatch):
+    if not compiled:
+        monkeypatch.setattr(host_arena, "compiled_crc", lambda: 0)
+    tensors = cases(["float32"])
+    arena = HostArena(exact=False, checksums=True)
+
+    readings = readings_of(arena, tensors, together=together)
+
+    assert len(readings) == len(tensors)
+    for (statistics, checksum), tensor in zip(readings, tensors, strict=True):
+        host = from_torch(tensor)
+        assert_same(statistics, REFERENCE.statistics(host), 1e-6)
+        assert checksum == f"{zlib.crc32(host.raw()):08x}"
+    assert arena.take()() == []
+
+
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize("value", [9.0, -9.0, 0.0, 1e-30, 1e30, torch.nan, torch.inf, -torch.inf])
+def test_a_number_counts_wherever_it_lies(value, exact):
+    tensors = [numbers("float32", 150)[1:].clone() for _ in range(149)]
+    tensors += [numbers("float32", size + 1)[1:] for size in range(2, 150)]  # not where a vector would like to begin
+    for place, tensor in enumerate(tensors[:149]):
+        tensor[place] = value
+
+    readings = readings_of(HostArena(exact=exact, checksums=False), tensors, together=1)
+
+    for (statistics, _), tensor in zip(readings, tensors, strict=True):
+        assert_same(statistics, REFERENCE.statistics(from_torch(tensor)), 1e-6)
+
+
+def readings_of_lists(arena, lists):
+    for tensors in lists:
+        addresses, counts = [tensor.data_ptr() for tensor in tensors], [tensor.numel() for tensor in tensors]
+        arena.add_all(addresses, counts, str(tensors[0].dtype), list(map(id, tensors)))
+    return arena.take()()
+
+
+def assert_lists_are_measured(arena, lists):
+    readings = readings_of_lists(arena, lists)
+    every = [tensor for tensors in lists for tensor in tensors]
+    assert [owner for owner, _, _ in readings] == list(map(id, every))
+    for (_, statistics, checksum), tensor in zip(readings, every, strict=True):
+        host = from_torch(tensor)
+        assert_same(statistics, REFERENCE.statistics(host), 1e-6)
+        assert checksum == f"{zlib.crc32(host.raw()):08x}"
+
+
+def test_the_host_arena_takes_whole_lists():
+    without_single = [tensor for tensor in cases(["float32"]) if tensor.numel() > 1]
+
+    assert_lists_are_measured(HostArena(exact=False, checksums=True), [cases(["float32"]), without_single])
+
+
+@pytest.mark.gpu
+def test_the_cuda_arena_takes_whole_lists(cuda):
+    from torchparity.kernels.arenas.cuda import CudaArena
+
+    lists = [[tensor.to(cuda) for tensor in cases([dtype])] for dtype in (*FLOATS, *INTEGERS)]
+    many = list(torch.arange(9000.0, device=cuda).view(4500, 2))  # more than one launch takes
+
+    assert_lists_are_measured(CudaArena(cuda, checksums=True), [*lists, many, many[:4000], many[:200]])
+
+
+def test_the_portable_arena_measures_as_the_definition(monkeypatch):
+    monkeypatch.setattr("torchparity.kernels.arenas.portable._SLICE", 1000)
+    tensors = [tensor for tensor in cases([*FLOATS, *INTEGERS]) if is_portable(tensor)]
+    arena = PortableArena()
+    for tensor in tensors:
+        arena.add(tensor)
+
+    for statistics, tensor in zip(arena.take(), tensors, strict=True):
+        assert_same(statistics, REFERENCE.statistics(from_torch(tensor)), 1e-12)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("together", [1, 5, 1000])
+def test_the_cuda_arena_measures_as_the_definition(together, cuda):
+    from torchparity.kernels.arenas.cuda import CudaArena
+
+    arena = CudaArena(cuda, checksums=True)
+    kinds = [*FLOATS, *INTEGERS]
+    tensors = [tensor.to(cuda) for tensor in cases(kinds)]
+    whole = torch.arange(40_001, device=cuda, dtype=torch.bfloat16)
+    tensors += [whole[1:], whole[2:40_000], torch.arange(99, dtype=torch.uint8, device=cuda)[3:]]  # odd addresses
+    if "torch.float8_e4m3fn" in arena.dtypes:
+        tensors += [torch.randn(70_001, device=cuda).to(kind) for kind in (torch.float8_e4m3fn, torch.float8_e5m2)]
+
+    for _ in range(2):  # a second step begins anew
+        readings = readings_of(arena, tensors, together=together)
+        assert len(readings) == len(tensors)
+        for (statistics, checksum), tensor in zip(readings, tensors, strict=True):
+            host = from_torch(tensor)
+            assert_same(statistics, REFERENCE.statistics(host), 1e-12)
+            assert checksum == f"{zlib.crc32(host.raw()):08x}", (tensor.dtype, tensor.shape)
