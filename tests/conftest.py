@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from torchparity import HostTensor, Record, RunWriter, TensorLeaf
-from torchparity.kernels.reference import PLUGIN as REFERENCE
+from torchparity.kernels import reference
 from torchparity.records import StackGroup, ValueLeaf
 
 ROOT = Path(__file__).parent.parent
@@ -25,7 +25,7 @@ def golden() -> Path:
 
 def leaf_of(tensor: HostTensor) -> TensorLeaf:
     return TensorLeaf(
-        dtype=tensor.dtype, shape=tensor.shape, statistics=REFERENCE.statistics(tensor), requires_grad=False
+        dtype=tensor.dtype, shape=tensor.shape, statistics=reference.statistics(tensor), requires_grad=False
     )
 
 

@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from torchparity import open_run
 from torchparity.errors import ConfigError, RecordingEndedError, RunNotFoundError
-from torchparity.kernels.xor import xor_checksum
+from torchparity.kernels.checksums import xor_checksum
 from torchparity.recording import PrecisionDebugger, capture
 from torchparity.records import TensorLeaf
 from torchparity.tensors.torch_tensors import from_torch

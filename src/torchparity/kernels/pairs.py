@@ -24,7 +24,7 @@ from torchparity.kernels.numba_loops.crc import compiled_crc
 from torchparity.records import PairMetrics
 from torchparity.tensors import DTYPES, HostTensor, release_pages
 
-_SHARED_FROM = 1 << 18  # elements from which a second core is worth waking
+_PARALLEL_PAIR_FROM = 1 << 18  # elements from which a second core is worth waking
 _WINDOW = 1 << 22  # elements between two releases of mapped memory
 _RELEASED_FROM = 1 << 20  # bytes; the call costs as much as comparing a few thousand numbers
 # Squares of float64 leave float64 beyond these sums; a second pass then works on numbers times 2**600 or 2**-600.
@@ -64,7 +64,7 @@ def compare_pair(candidate: HostTensor, baseline: HostTensor, *, parts: int | No
     if left.count != right.count:
         raise ValueError(f"{left.count} elements cannot be compared with {right.count}")
     if parts is None:
-        parts = _cores() if left.count >= _SHARED_FROM else 1
+        parts = _cores() if left.count >= _PARALLEL_PAIR_FROM else 1
     return _compared(left, right, parts, _row(left, right, parts, _ONES))
 
 

@@ -1,6 +1,6 @@
 """One pass over contiguous numbers, compiled by numba without the interpreter lock.
 
-A row is what a pass adds up to; rows of two halves of a tensor combine into one.
+A pass adds up a row (`kernels/row.py`); the rows of two halves of a tensor combine into one.
 Float32 goes in blocks: partial sums of a block in float32, blocks in float64, which is
 within 1e-7 of float64 and twice as fast. A block that holds a nan or an infinity, or whose
 squares leave float32, is done again number by number in float64.
@@ -19,12 +19,11 @@ from numba.extending import intrinsic
 
 from torchparity.errors import ConfigError
 from torchparity.kernels.numba_loops.vectors import PORTION, larger, smaller, sums_of_floats
+from torchparity.kernels.row import FIELDS, INFS, MAX, MIN, NANS, NEGATIVE_INFS, SQUARES, SUM, ZEROS
 
 if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
     raise ConfigError("NUMBA_DISABLE_JIT turns off the compiler that tensors are measured with; unset it.")
 
-SUM, SQUARES, MAX, MIN, ZEROS, NANS, INFS, NEGATIVE_INFS = range(8)
-ROW = 8
 _BLOCK = 2048  # numbers that are still in the first cache when they have to be done again
 _TINY = 1e-16  # below this, squares leave float32
 # No "nnan": the sums must show a nan. Only the order of additions is free.
@@ -147,7 +146,7 @@ def _one_row(rows: Any) -> Any:
     """Combine the rows of several parts into one."""
     total = rows[0]
     for part in range(1, rows.shape[0]):
-        for place in range(ROW):
+        for place in range(FIELDS):
             if place == MAX:
                 total[place] = max(total[place], rows[part, place])
             elif place == MIN:
@@ -159,7 +158,7 @@ def _one_row(rows: Any) -> Any:
 
 @njit(nogil=True, cache=True)
 def _empty_rows(parts: int) -> Any:
-    rows = np.zeros((parts, ROW))
+    rows = np.zeros((parts, FIELDS))
     rows[:, MAX], rows[:, MIN] = -np.inf, np.inf
     return rows
 
@@ -252,6 +251,6 @@ def measure_on_all_cores(table: Table, exact: bool, crc_function: int, rows: Any
 
 
 def empty_row() -> Row:
-    row = np.zeros(ROW)
+    row = np.zeros(FIELDS)
     row[MAX], row[MIN] = -np.inf, np.inf
     return row
