@@ -25,10 +25,23 @@ ALLOWED = {
     "tensors": {"errors"},
     "ops": {"errors", "naming"},
     "kernels": {"errors", "records", "tensors"},
+    "devices": {"kernels", "plugins", "tensors"},
     "storage": {"version", "config", "errors", "naming", "plugins", "records", "tensors", "text"},
-    "calls": {"config", "errors", "naming", "ops", "records", "storage", "tensors", "recording", "text"},
-    "randomness": {"calls", "errors", "ops", "recording"},
-    "recording": {"calls", "config", "errors", "kernels", "naming", "ops", "records", "storage", "tensors", "text"},
+    "calls": {"config", "devices", "errors", "naming", "ops", "records", "storage", "tensors", "recording", "text"},
+    "randomness": {"calls", "devices", "errors", "ops", "recording"},
+    "recording": {
+        "calls",
+        "config",
+        "devices",
+        "errors",
+        "kernels",
+        "naming",
+        "ops",
+        "records",
+        "storage",
+        "tensors",
+        "text",
+    },
     "comparing": {"", "errors", "kernels", "naming", "plugins", "records", "report", "storage", "text"},
     "report": {"errors", "naming", "records", "text"},
     "cli": {
@@ -47,8 +60,16 @@ ALLOWED = {
     "__main__": {"cli"},
     "": {"comparing", "errors", "randomness", "recording", "records", "storage", "tensors", "version"},
 }
-TORCH_PACKAGES = {"calls", "ops", "recording", "randomness"}
-TORCH_FILES = {"tensors.torch_tensors", "kernels.arenas.cuda", "kernels.arenas.portable", "kernels.arenas.cuda_waiting"}
+TORCH_PACKAGES = {"calls", "devices", "ops", "recording", "randomness"}
+TORCH_FILES = {
+    "tensors.torch_tensors",
+    "kernels.cuda_waiting",
+    "kernels.arenas",  # for typing alone
+    "kernels.arenas.host",  # for typing alone
+    "kernels.arenas.cuda",
+    "kernels.arenas.cuda_buffers",
+    "kernels.arenas.portable",
+}
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.name or "__init__")

@@ -10,6 +10,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from torchparity.calls.intercept.backward_entry import Engine
+from torchparity.devices import device_for
 from torchparity.ops.catalog import Api, ApiTable
 from torchparity.recording.measuring.geometry import tensors_in
 from torchparity.recording.step.recorder import Call, Recorder
@@ -90,7 +91,7 @@ class ApiWatcher(TorchFunctionMode):
 
     def _note_written(self, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
         """Look again at memories that were written: another tensor may have the same, and count its own versions."""
-        self._recorder.measurements.invalidate_aliases(*tensors_in((*args, *kwargs.values())))
+        self._recorder.measurements.invalidate(*tensors_in((*args, *kwargs.values())))
 
     def _finish(self, api: Api, call: Call, args: Sequence[Any], kwargs: dict[str, Any], output: Any) -> None:
         if not (_holds_tensor(args) or _holds_tensor(output) or _holds_tensor(kwargs)):
@@ -103,9 +104,7 @@ class ApiWatcher(TorchFunctionMode):
         if api.writes_unversioned:
             self._renew_written(api, args, kwargs)
         elif api.writes and args and isinstance(output, torch.Tensor) and output is args[0]:
-            self._recorder.measurements.invalidate_aliases(
-                output
-            )  # another tensor may have its memory, and just this version
+            self._recorder.measurements.invalidate(output)  # another tensor may have its memory, and just this version
         elif output is None or "out" in kwargs:
             self._note_written(args, kwargs)  # fused optimizers count no version
         self._recorder.end(call, output, keep=not api.is_factory)
@@ -133,7 +132,6 @@ def _holds_tensor(value: Any) -> bool:
 
 def _wait_for_host_copies(args: Sequence[Any], output: Any) -> None:
     """Wait for what a device is still copying into host memory, which we are about to read."""
-    if any(tensor.device.type == "cpu" for tensor in tensors_in((output, *args[:1]))):
+    if any(device_for(tensor.device).is_host for tensor in tensors_in((output, *args[:1]))):
         for device in {tensor.device for tensor in tensors_in(args)}:
-            if device.type not in ("cpu", "meta") and hasattr(torch, device.type):
-                getattr(torch, device.type).current_stream(device).synchronize()
+            device_for(device).wait(device)
