@@ -229,16 +229,16 @@ def test_an_exception_in_the_block_reaches_the_user_and_keeps_the_data(tmp_path)
 
 
 def test_a_fault_of_the_recorder_never_reaches_the_training(tmp_path, monkeypatch, caplog):
-    from torchparity.recording.measuring.measurement_cache import MeasurementCache
+    from torchparity.recording.measuring.measurer import Measurer
 
-    original = MeasurementCache._measure
+    original = Measurer.measure
 
     def broken(self, tensor):
         if tensor.numel() == 7:
             raise ZeroDivisionError("our bug")
         return original(self, tensor)
 
-    monkeypatch.setattr(MeasurementCache, "_measure", broken)
+    monkeypatch.setattr(Measurer, "measure", broken)
     x = torch.ones(7, requires_grad=True)
     with capture(tmp_path):
         for _ in range(3):
@@ -344,16 +344,16 @@ def record_three_steps(path, task):
 
 @pytest.mark.parametrize("task", ["statistics", "tensor"])
 def test_a_fault_of_ours_at_the_end_of_a_step_costs_the_step_alone(tmp_path, monkeypatch, caplog, task):
-    finish, calls = MeasurementCache.finish, []
+    finish, calls = MeasurementCache.finish_step, []
 
     def faulty(self):
         calls.append(1)
-        fill = finish(self)
+        pending = finish(self)
         if len(calls) == 2:
             raise ValueError("our bug")
-        return fill
+        return pending
 
-    monkeypatch.setattr(MeasurementCache, "finish", faulty)
+    monkeypatch.setattr(MeasurementCache, "finish_step", faulty)
     record_three_steps(tmp_path, task)
 
     run = open_run(tmp_path)
@@ -363,18 +363,20 @@ def test_a_fault_of_ours_at_the_end_of_a_step_costs_the_step_alone(tmp_path, mon
 
 
 def test_a_device_that_fails_after_a_step_costs_the_step_alone(tmp_path, monkeypatch, capsys):
-    finish, calls = MeasurementCache.finish, []
+    finish, calls = MeasurementCache.finish_step, []
 
     def faulty(self):
         calls.append(1)
-        fill = finish(self)
+        pending = finish(self)
 
         def failing():
             raise RuntimeError("the device is gone")
 
-        return failing if len(calls) == 2 else fill
+        if len(calls) == 2:
+            pending.wait = failing
+        return pending
 
-    monkeypatch.setattr(MeasurementCache, "finish", faulty)
+    monkeypatch.setattr(MeasurementCache, "finish_step", faulty)
     record_three_steps(tmp_path, "statistics")
 
     run = open_run(tmp_path)

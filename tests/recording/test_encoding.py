@@ -6,7 +6,7 @@ import pytest
 
 from tests.recording.zoo import ZOO, Training
 from torchparity.recording import capture
-from torchparity.recording.step.finished_step import FinishedStep
+from torchparity.recording.step.pending_step import PendingStep
 from torchparity.recording.step.recorder import Recorder
 from torchparity.storage.encoding.encode import record_to_json
 from torchparity.storage.encoding.json_text import encode
@@ -15,7 +15,7 @@ from torchparity.storage.encoding.json_text import encode
 @pytest.fixture
 def steps(monkeypatch):
     """The steps as the recorder hands them to the writer."""
-    found: list[FinishedStep] = []
+    found: list[PendingStep] = []
     take = Recorder.take_step
 
     def taken(recorder):

@@ -20,7 +20,8 @@ from torchparity.config import LARGEST_INDEX, CaptureConfig, StatisticsTask, Ten
 from torchparity.errors import ConfigError, RecordingEndedError
 from torchparity.ops.catalog import ApiTable
 from torchparity.recording.interceptors import Watching
-from torchparity.recording.measuring.measurement_cache import Kept, MeasurementCache, Store
+from torchparity.recording.measuring.measurement_cache import MeasurementCache
+from torchparity.recording.measuring.measurer import MeasurementOptions, Store
 from torchparity.recording.schedule.dataloader import LoaderWatcher
 from torchparity.recording.schedule.dump_enable import DumpEnable
 from torchparity.recording.schedule.tokens import TokenCounter, checked_range
@@ -302,17 +303,17 @@ class Session:
 
 def _recorder(config: CaptureConfig, boundary: Boundary, store: Store) -> Recorder:
     block: StatisticsTask | TensorTask = config.tensor if config.task == "tensor" else config.statistics
-    kept = Kept(
+    options = MeasurementOptions(
         checksum=block.summary_mode in ("md5", "xor"),
         values=config.task == "tensor",
         xor=block.summary_mode == "xor",
         by_shape=config.tensor.tensor_format == "pt",
     )
     # A .pt file has its item's name, and what differs from another run is known when the step is over.
-    waits = kept.by_shape or config.tensor.bench_path is not None
+    waits = options.by_shape or config.tensor.bench_path is not None
     stored = block.tensor_list if isinstance(block, StatisticsTask) else ()
     return Recorder(
-        MeasurementCache(kept, exact=config.precision == "high", store=None if waits else store),
+        MeasurementCache(options, exact=config.precision == "high", store=None if waits else store),
         Selection(scope=block.scope, names=block.list, stored=stored, data_mode=block.data_mode),
         boundary,
         StackBook(all_frames=config.all_frames) if config.extra_info else None,

@@ -13,8 +13,7 @@ from torchparity.naming import Direction
 from torchparity.recording.measuring.geometry import PLAIN, POINT_TO_POINT
 from torchparity.recording.measuring.measurement_cache import MeasurementCache
 from torchparity.recording.measuring.observed import ObservedList, ObservedTensor
-from torchparity.recording.measuring.storing import StoringCache
-from torchparity.recording.measuring.tensor_lists import FEWEST, ListCache
+from torchparity.recording.measuring.tensor_lists import FEWEST
 from torchparity.records import GroupLeaf, Nest, Record, describe
 from torchparity.storage import EncodedRecord, SharedTensor, encoded, encoded_record, encoded_value
 
@@ -47,14 +46,9 @@ class _Around:
 class Observer:
     """Turns arguments into nests of what was seen."""
 
-    def __init__(self, measurements: MeasurementCache | StoringCache) -> None:
+    def __init__(self, measurements: MeasurementCache, *, keep_values: bool = False) -> None:
+        self._measurements, self._keep_values = measurements, keep_values
         self._observe = measurements.observe
-        self._lists = ListCache(measurements) if isinstance(measurements, MeasurementCache) else None
-
-    def forget(self) -> None:
-        """Begin another step."""
-        if self._lists is not None:
-            self._lists.forget()
 
     def look(
         self, values: Sequence[Any], found: list[torch.Tensor] | None, *, keep: bool = True
@@ -68,7 +62,7 @@ class Observer:
         slots: list[Any] = []
         for value in values:
             if type(value) in PLAIN:
-                nests.append(self._observe(value, keep=keep))
+                nests.append(self._observe(value, remember=keep, keep_values=self._keep_values))
                 if found is not None:
                     if value.requires_grad:
                         slots.append(len(found))
@@ -82,14 +76,12 @@ class Observer:
         return nests, slots
 
     def _as_list(self, values: Sequence[Any]) -> ObservedList | None:
-        if self._lists is None or not set(map(type, values)) <= PLAIN:
-            return None
-        return self._lists.observe(values)
+        return None if self._keep_values else self._measurements.observe_list(values)
 
     def nest(self, value: Any, *, keep: bool = True, around: _Around | None = None) -> Any:
         kind = type(value)
         if kind in PLAIN or isinstance(value, torch.Tensor):
-            return self._observe(value, keep=keep)
+            return self._observe(value, remember=keep, keep_values=self._keep_values)
         if value is None or kind in _SCALARS:
             return describe(value)
         if isinstance(value, torch.distributed.ProcessGroup):

@@ -21,11 +21,10 @@ from torchparity.calls.guard.boundary import Boundary
 from torchparity.calls.guard.frames import Stack, has_caller
 from torchparity.ops.catalog import Api
 from torchparity.recording.measuring.measurement_cache import MeasurementCache
-from torchparity.recording.measuring.storing import StoringCache
 from torchparity.recording.selection.selection import Role, Selection
 from torchparity.recording.step.call_stacks import StackBook
 from torchparity.recording.step.drafts import BackwardDraft, Draft, Observer, slots_of
-from torchparity.recording.step.finished_step import FinishedStep
+from torchparity.recording.step.pending_step import PendingStep
 
 _OPTIMIZER = "optimizer"
 
@@ -82,7 +81,7 @@ class Recorder:
 
     def __post_init__(self) -> None:
         self.observer = Observer(self.measurements)
-        self._storing = Observer(StoringCache(self.measurements))
+        self._storing = Observer(self.measurements, keep_values=True)
         self._local = threading.local()
         self._leaf_hooks: list[Any] = []
         self._numbers: dict[str, int] = {}
@@ -259,7 +258,7 @@ class Recorder:
         """Note that something arrived for a draft, which is therefore not complete before now."""
         draft.moment = next(self._moments)
 
-    def take_step(self) -> FinishedStep:
+    def take_step(self) -> PendingStep:
         """Return what was recorded since the last time and begin anew."""
         with self.lock:
             drafts, self._drafts = sorted(self._drafts, key=attrgetter("moment")), []
@@ -269,12 +268,11 @@ class Recorder:
             for handle in self._leaf_hooks:
                 handle.remove()
             self._leaf_hooks.clear()
-            self.observer.forget()
-            fill = self.measurements.finish()
+            measurements = self.measurements.finish_step()
             stacks = self.stacks.groups() if self.stacks is not None else []
             if self.stacks is not None:
                 self.stacks.forget()
-            return FinishedStep(drafts, stacks, construct, fill)
+            return PendingStep(drafts, stacks, construct, measurements)
 
     def _watch(self, call: Call, inputs: list[torch.Tensor], slots: Any, found: list[torch.Tensor]) -> None:
         forward, mutated = call.draft.name, call.mutated
