@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
 
 from torchparity.recording.measuring.keys import ValuesKey, ViewKey
 from torchparity.recording.measuring.observed import Measurement, ObservedTensor
@@ -21,13 +20,6 @@ class CacheTables:
         self.generations = StorageGenerations()
         self.observed: dict[ViewKey, ObservedTensor] = {}
         self.measurements: dict[ValuesKey, Measurement] = {}
-
-    def add_all(self, entries: Iterable[tuple[ViewKey, ValuesKey, ObservedTensor, Measurement]]) -> None:
-        """Cache tensors that were measured together, so that each is a hit when it is observed alone."""
-        with self.lock:
-            for of_view, of_values, observed, measurement in entries:
-                self.observed[of_view] = observed
-                self.measurements[of_values] = measurement
 
     def clear(self) -> None:
         """Forget the step."""

@@ -7,6 +7,9 @@ storage's generation, which changes when the storage is written: old entries are
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import repeat
+
 import torch
 
 ViewKey = tuple[int | None, int, int, tuple[int, ...], tuple[int, ...], torch.dtype, bool, bool, bool]
@@ -39,3 +42,25 @@ def values_key(
 ) -> ValuesKey:
     """Return the key of the numbers that a tensor shows."""
     return generation, offset, dtype, is_negative, is_conjugate, extent
+
+
+def view_keys(
+    generations: Iterable[int],
+    versions: Iterable[int],
+    offsets: Iterable[int],
+    shapes: Iterable[tuple[int, ...]],
+    strides: Iterable[tuple[int, ...]],
+    dtype: torch.dtype,
+    need_gradients: Iterable[bool],
+) -> Iterable[ViewKey]:
+    """Return `view_key` of each of many tensors of one dtype, neither negative nor conjugate."""
+    no = repeat(False)
+    return zip(generations, versions, offsets, shapes, strides, repeat(dtype), need_gradients, no, no, strict=False)
+
+
+def values_keys(
+    generations: Iterable[int], offsets: Iterable[int], dtype: torch.dtype, extents: Iterable[Extent]
+) -> Iterable[ValuesKey]:
+    """Return `values_key` of each of many tensors of one dtype, neither negative nor conjugate."""
+    no = repeat(False)
+    return zip(generations, offsets, repeat(dtype), no, no, extents, strict=False)

@@ -64,9 +64,19 @@ class MeasurementCache:
             requires_grad = tensor.requires_grad
             negative = tensor.is_neg()
             conjugate = dtype.is_complex and tensor.is_conj()
-            generation = self._generation_of.get(storage._cdata)
-            key = (generation, version, offset, shape, stride, dtype, requires_grad, negative, conjugate)  # `view_key`
-            observed = self._observed.get(key)
+            observed = self._observed.get(  # with what `view_key` returns, without the call
+                (
+                    self._generation_of.get(storage._cdata),
+                    version,
+                    offset,
+                    shape,
+                    stride,
+                    dtype,
+                    requires_grad,
+                    negative,
+                    conjugate,
+                )
+            )
         except (RuntimeError, NotImplementedError, TypeError):
             # No storage, or an inference tensor, which has no version, or a symbolic size, which has no hash.
             return self._observe_unversioned(tensor, remember=remember)

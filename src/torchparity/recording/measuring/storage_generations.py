@@ -54,7 +54,9 @@ class StorageGenerations:
         generations = list(islice(self._next, len(addresses)))
         self.current.update(zip(addresses, generations, strict=True))
         if device_for(storages[0].device).is_host:
-            self._count_pinned(sum(map(torch.UntypedStorage.nbytes, storages)))
+            self._pinned_bytes += sum(map(torch.UntypedStorage.nbytes, storages))
+            if self._pinned_bytes > _UNSWEPT:
+                self._sweep_if_due()
         return generations
 
     def advance(self, addresses: Iterable[int], versions: Iterable[int]) -> None:
@@ -99,21 +101,19 @@ class StorageGenerations:
     def _pin(self, storage: torch.UntypedStorage, address: int) -> None:
         self._pins[address] = storage._weak_ref()
         if device_for(storage.device).is_host:
-            self._count_pinned(storage.nbytes())
+            self._pinned_bytes += storage.nbytes()
+            if self._pinned_bytes > _UNSWEPT:
+                self._sweep_if_due()
 
-    def _count_pinned(self, size: int) -> None:
-        """Sweep when much host memory was pinned.
+    def _sweep_if_due(self) -> None:
+        """Let go of storages that are freed.
 
         The little that a weak reference leaves of a freed storage lies beside where its memory was: torch's
         next tensor would not fit there, and the heap would grow with every tensor of the step.
         """
-        self._pinned_bytes += size
-        if self._pinned_bytes > max(_UNSWEPT, _UNSWEPT_EACH * len(self._pins)):
-            self._pinned_bytes = 0
-            self._sweep()
-
-    def _sweep(self) -> None:
-        """Let go of storages that are freed."""
+        if self._pinned_bytes <= _UNSWEPT_EACH * len(self._pins):
+            return
+        self._pinned_bytes = 0
         for address, pin in list(self._pins.items()):
             if torch.UntypedStorage._expired(pin):
                 torch.UntypedStorage._free_weak_ref(pin)  # type: ignore[no-untyped-call]

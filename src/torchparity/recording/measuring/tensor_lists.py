@@ -13,7 +13,7 @@ import torch
 from torchparity.recording.measuring.arenas import ArenaSlot
 from torchparity.recording.measuring.cache_tables import CacheTables
 from torchparity.recording.measuring.geometry import PLAIN, is_wrapped
-from torchparity.recording.measuring.keys import values_key, view_key
+from torchparity.recording.measuring.keys import Extent, values_keys, view_keys
 from torchparity.recording.measuring.measurer import Measurer
 from torchparity.recording.measuring.observed import Measurement, ObservedList, ObservedTensor
 
@@ -144,19 +144,15 @@ class ListCache:
         observed: Sequence[ObservedTensor],
     ) -> None:
         """Cache each tensor, so that it is a hit when it is observed alone."""
-        by_shape = self._measurer.options.by_shape
-        self._tables.add_all(
-            (
-                view_key(generation, version, offset, entry.shape, stride, entry.dtype, entry.requires_grad),
-                values_key(generation, offset, entry.dtype, (entry.shape, stride) if by_shape else entry.count),
-                entry,
-                entry.measurement,
-            )
-            for generation, version, offset, stride, entry in zip(
-                generations, versions, offsets, key.strides, observed, strict=True
-            )
-            if entry.measurement is not None
-        )
+        dtype, shapes = key.dtypes[0], [entry.shape for entry in observed]
+        extents: Sequence[Extent] = [entry.count for entry in observed]
+        if self._measurer.options.by_shape:
+            extents = list(zip(shapes, key.strides, strict=True))
+        of_views = view_keys(generations, versions, offsets, shapes, key.strides, dtype, key.need_gradients)
+        of_values = values_keys(generations, offsets, dtype, extents)
+        measurements = [entry.measurement for entry in observed if entry.measurement is not None]
+        self._tables.observed.update(zip(of_views, observed, strict=True))
+        self._tables.measurements.update(zip(of_values, measurements, strict=True))
 
     def _arena_for_all(self, tensors: Sequence[torch.Tensor], key: _ListKey, counts: Sequence[int]) -> ArenaSlot | None:
         """Return the arena that measures all of them without a copy, None where no single one can."""
