@@ -65,6 +65,7 @@ TORCH_FILES = {
     "tensors.torch_tensors",
     "kernels.cuda_waiting",
     "kernels.arenas",  # for typing alone
+    "kernels.arenas.contract",  # for typing alone
     "kernels.arenas.host",  # for typing alone
     "kernels.arenas.cuda",
     "kernels.arenas.cuda_buffers",

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from torchparity.kernels import row
-from torchparity.kernels.arenas import PendingReadings, Reading
+from torchparity.kernels.arenas.contract import PendingReadings, Reading
 from torchparity.kernels.arenas.cuda_buffers import Results, Stretch, Table, checksum_factors
 from torchparity.kernels.cuda_waiting import copied_to_host, wait_for
 from torchparity.kernels.numba_loops.chunk_joins import joined_checksums, joined_rows
@@ -41,7 +41,7 @@ _WARPS = 8
 
 
 class CudaArena:
-    """See the contract in `arenas/__init__.py`. Only `PendingReadings.wait` waits for the device."""
+    """See `contract.Arena`. Only `PendingReadings.wait` waits for the device."""
 
     is_zero_copy = True
 
@@ -153,6 +153,7 @@ class CudaArena:
     def read(self, stretch: Stretch) -> list[Reading]:
         """Return the readings of a stretch that is done; copied on a stream of its own, behind nobody's work."""
         self._spare += stretch.tables  # no launch reads them any more
+        stretch.tables = []
         results = stretch.results
         rows = np.concatenate([copied_to_host(part.rows[: part.used], self._copies).numpy() for part in results])
         with_checksums = results if self._checksums else []

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from isal import isal_zlib
 from numba import njit
 
-from torchparity.kernels.arenas import PendingReadings, Reading
+from torchparity.kernels.arenas.contract import PendingReadings, Reading
 from torchparity.kernels.numba_loops import blocks
 from torchparity.kernels.numba_loops.cores import PARALLEL_FROM, cores
 from torchparity.kernels.numba_loops.crc import compiled_crc, joined
@@ -43,7 +43,7 @@ class _Results:
 
 
 class HostArena:
-    """See the contract in `arenas/__init__.py`; float32 only, checksums in the same pass."""
+    """See `contract.Arena`; float32 only, checksums in the same pass."""
 
     dtypes = frozenset({"torch.float32"})
     is_zero_copy = True

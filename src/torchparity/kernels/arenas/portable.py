@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from torchparity.kernels import row
-from torchparity.kernels.arenas import PendingReadings, Reading
+from torchparity.kernels.arenas.contract import PendingReadings, Reading
 from torchparity.kernels.statistics import statistics_of_row
 from torchparity.records import Statistics
 
@@ -34,7 +34,7 @@ class _Measured:
 
 
 class PortableArena:
-    """See the contract in `arenas/__init__.py`. Takes no checksums, and orders its operators in `add`."""
+    """See `contract.Arena`. Takes no checksums, and orders its operators in `add`."""
 
     dtypes = frozenset(map(str, (*_FLOATS, *_INTEGERS)))
     is_zero_copy = False

@@ -64,18 +64,9 @@ class MeasurementCache:
             requires_grad = tensor.requires_grad
             negative = tensor.is_neg()
             conjugate = dtype.is_complex and tensor.is_conj()
-            observed = self._observed.get(  # with what `view_key` returns, without the call
-                (
-                    self._generation_of.get(storage._cdata),
-                    version,
-                    offset,
-                    shape,
-                    stride,
-                    dtype,
-                    requires_grad,
-                    negative,
-                    conjugate,
-                )
+            generation = self._generation_of.get(storage._cdata)
+            observed = self._observed.get(  # by `view_key`, without the call
+                (generation, version, offset, shape, stride, dtype, requires_grad, negative, conjugate)
             )
         except (RuntimeError, NotImplementedError, TypeError):
             # No storage, or an inference tensor, which has no version, or a symbolic size, which has no hash.
