@@ -94,7 +94,7 @@ def _compared(left: _Side, right: _Side, parts: int, row: Row) -> PairMetrics:
 
 
 class _Side:
-    """One tensor of a pair: its bytes in windows, and what they mean."""
+    """One tensor of a pair: its bytes, window by window, and how to read them as numbers."""
 
     def __init__(self, tensor: HostTensor) -> None:
         self.array, self.dtype = tensor.array, tensor.dtype
@@ -115,7 +115,7 @@ class _Side:
         return raw
 
     def epsilon(self) -> float:
-        """Return what stands for a zero in a denominator."""
+        """Return the number that replaces a zero in a denominator."""
         if self.dtype in _HALF:
             return 2.0**-10
         is_whole = self.array.dtype.kind in "iub"
@@ -123,7 +123,7 @@ class _Side:
 
 
 def _row(left: _Side, right: _Side, parts: int, scales: Scales) -> Row:
-    """Return what both tensors add up to, each part in a thread."""
+    """Return the row of sums of a pair, each part computed in a thread."""
     bounds = [left.count * part // parts // 2 * 2 for part in range(parts)]  # even: a byte may hold two numbers
     bounds.append(left.count)
     others = [_threads().submit(_part, left, right, bounds[part], bounds[part + 1], scales) for part in range(1, parts)]
@@ -172,7 +172,7 @@ def _join(row: Row, other: Row) -> None:
 
 
 def _scale(total: float) -> float:
-    """Return what to multiply numbers with whose squares add up to `total`."""
+    """Return the factor that brings numbers whose squares add up to `total` into the range of float64."""
     if total < _SMALLEST_SUM:
         return _SCALE
     return 1.0 if total < _LARGEST_SUM else 1 / _SCALE
@@ -231,4 +231,4 @@ def _threads() -> ThreadPoolExecutor:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_threads.cache_clear)  # threads do not live on in the child
+    os.register_at_fork(after_in_child=_threads.cache_clear)  # threads do not survive a fork

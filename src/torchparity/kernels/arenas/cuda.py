@@ -32,9 +32,9 @@ _KINDS = {
 _FLOAT8 = {"torch.float8_e4m3fn": (kernel.FLOAT8_E4M3, 1), "torch.float8_e5m2": (kernel.FLOAT8_E5M2, 1)}
 _ENTRY_WORDS = 5  # of a tensor in a launch's table
 _TABLE_WORDS = 1 << 17
-_LINE = 16  # words of a cache line: tables of two launches share none
+_LINE = 16  # words of a cache line, which no two tables share
 _RESULT_ROWS = 1 << 16
-_FEW = 8  # tensors whose table a launch reads from the host's memory faster than a copy could be ordered
+_FEW = 8  # tensors whose table is read faster from pinned host memory than after a copy
 _ROW_SIZES = (8, 64, 512, 4096)
 _FLOAT8_SINCE = (8, 9)
 _WARPS = 8
@@ -90,7 +90,7 @@ class CudaArena:
         kind, size = self._kinds[dtype]
         ends = list(accumulate((-(-count // kernel.CHUNK) for count in counts), initial=self._queued_chunks))
         self._queue += chain.from_iterable(
-            zip(addresses, counts, repeat(kind), repeat(size), ends)  # the last end begins nothing
+            zip(addresses, counts, repeat(kind), repeat(size), ends)  # the last end starts no tensor
         )
         self._queued_chunks = ends[-1]
         self._stretch.entries += zip(counts, repeat(dtype))
@@ -191,7 +191,7 @@ class CudaArena:
         return results
 
     def _table_for(self, words: int) -> Table:
-        """Return a table with room for so many words where no earlier launch still reads."""
+        """Return a table with so many free words, which no earlier launch still reads."""
         tables = self._stretch.tables
         if not tables or self._table_used + words > len(tables[-1].words):
             is_usual = words <= _TABLE_WORDS
@@ -220,12 +220,12 @@ class CudaArena:
         return int(on_device.data_ptr()) + first * 8
 
     def _stream_object(self) -> Any:
-        if self._stream == 0:  # for which ExternalStream would give some other stream
+        if self._stream == 0:  # ExternalStream(0) would be another stream
             return torch.cuda.default_stream(self._device)
         return torch.cuda.ExternalStream(self._stream, self._device)  # type: ignore[no-untyped-call]
 
     def _launch(self, rows: int, chunks: int, arguments: tuple[int, ...]) -> None:
-        """Launch on this device, which need not be the current one: a kernel is loaded for the one that is."""
+        """Launch on this device; Triton loads a kernel for the current device, which may be another."""
         if torch._C._cuda_getDevice() == self._index:
             self._launch_here(rows, chunks, arguments)
         else:
@@ -233,7 +233,7 @@ class CudaArena:
                 self._launch_here(rows, chunks, arguments)
 
     def _launch_here(self, rows: int, chunks: int, arguments: tuple[int, ...]) -> None:
-        """Launch on the stream the tensors were added on; Triton's own way takes whatever stream is current."""
+        """Launch on the stream the tensors were added on; Triton's own launch takes the current stream."""
         size = _ROW_SIZES[bisect_left(_ROW_SIZES, rows)]
         constants = size, self._checksums, self._has_float8
         launcher = self._compiled.get(size)

@@ -24,18 +24,18 @@ from torchparity.kernels.row import FIELDS, INFS, MAX, MIN, NANS, NEGATIVE_INFS,
 if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
     raise ConfigError("NUMBA_DISABLE_JIT turns off the compiler that tensors are measured with; unset it.")
 
-_BLOCK = 2048  # numbers that are still in the first cache when they have to be done again
+_BLOCK = 2048  # numbers that are still in the L1 cache if the block has to be read again
 _TINY = 1e-16  # below this, squares leave float32
 # No "nnan": the sums must show a nan. Only the order of additions is free.
 _MATH = {"reassoc", "contract", "nsz", "arcp"}
-_STRIDE = 1 << 14  # numbers that are still in the first cache when their checksum is taken
+_STRIDE = 1 << 14  # numbers that are still in the L1 cache when their checksum is computed
 Row = npt.NDArray[np.float64]
 Table = npt.NDArray[np.int64]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _careful(numbers: Any, start: int, stop: int, row: Row) -> None:
-    """Add numbers one by one in float64, apart from those that are not finite, which are counted."""
+    """Add numbers one by one in float64; nan and infinities are only counted."""
     for index in range(start, stop):
         value = np.float64(numbers[index])
         if value != value:
@@ -54,7 +54,7 @@ def _careful(numbers: Any, start: int, stop: int, row: Row) -> None:
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _is_doubtful(squares: float, largest: float, smallest: float) -> bool:
-    """Tell whether a block holds what is not finite, or squares that its own precision does not."""
+    """Tell whether a block holds a nan or an infinity, or numbers whose squares underflow."""
     return not np.isfinite(squares) or 0 < max(abs(largest), abs(smallest)) < _TINY
 
 
@@ -72,7 +72,7 @@ def add_floats(numbers: Any, start: int, stop: int, row: Row) -> None:
     """Add floats to a row, a block's partial sums in their own precision."""
     for first in range(start, stop, _BLOCK):
         last = min(stop, first + _BLOCK)
-        block = numbers[first:last]  # indices from 0 cannot be negative, without which LLVM gathers one by one
+        block = numbers[first:last]  # indices from 0 cannot be negative; else LLVM would load one by one
         total = squares = zeros = numbers.dtype.type(0)
         largest = smallest = block[0]
         for index in range(block.size):
@@ -90,7 +90,7 @@ def add_floats(numbers: Any, start: int, stop: int, row: Row) -> None:
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _add_floats_at(address: int, numbers: Any, start: int, stop: int, row: Row) -> None:
-    """Add float32 to a row as `add_floats` does, those that fill vectors from their address."""
+    """Add float32 to a row as `add_floats` does, with explicit vectors for all but the last few."""
     for first in range(start, stop, _BLOCK):
         last = min(stop, first + _BLOCK)
         whole = first + (last - first) // PORTION * PORTION

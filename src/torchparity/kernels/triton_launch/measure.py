@@ -28,7 +28,7 @@ _INT64, _INT32, _INT16, _INT8 = (tl.constexpr(code) for code in range(5, 9))
 
 @triton.jit
 def _careful_counts(numbers, first, count):
-    """Return how many of a chunk are nan, inf and -inf; read again, since hardly any chunk has one."""
+    """Return how many numbers of a chunk are nan, inf and -inf; a second pass, since hardly any chunk has one."""
     lanes = tl.arange(0, _BLOCK)
     nans = tl.zeros([_BLOCK], tl.int32)
     infs = tl.zeros([_BLOCK], tl.int32)
@@ -56,9 +56,9 @@ def _floats(numbers, first, count, row):
         inside = places < count
         value = tl.load(numbers + places, mask=inside, other=0.0).to(tl.float32)
         finite = (value.to(tl.int32, bitcast=True) & 0x7F800000) != 0x7F800000
-        known = tl.where(finite, value, 0.0).to(tl.float64)
-        total += known
-        squares += known * known
+        exact = tl.where(finite, value, 0.0).to(tl.float64)
+        total += exact
+        squares += exact * exact
         counted = finite & inside
         largest = tl.maximum(largest, tl.where(counted, value, float("-inf")))
         smallest = tl.minimum(smallest, tl.where(counted, value, float("inf")))
@@ -163,7 +163,7 @@ def measure(table, rows, results, checksums, tables, ROWS: tl.constexpr, CHECKSU
     program = tl.program_id(0)
     entries = table.to(tl.pointer_type(tl.int64))
     numbers = tl.arange(0, ROWS)
-    # The host writes a table between launches, so no line of it that an earlier launch read may be believed.
+    # The host writes tables between launches: `.cv` reads past cache lines that an earlier launch filled.
     starts = tl.load(entries + numbers * 5 + 4, mask=numbers < rows, other=0x7FFFFFFF, cache_modifier=".cv")
     tensor = tl.sum((starts <= program).to(tl.int32)) - 1
     entry = entries + tensor * 5
