@@ -27,7 +27,7 @@ def rate(take: Callable[[torch.Tensor], object], tensors: list[torch.Tensor]) ->
 
 def measured_by(arena: HostArena) -> Callable[[torch.Tensor], object]:
     def measure(tensor: torch.Tensor) -> None:
-        arena.add(tensor.data_ptr(), tensor.numel(), "torch.float32", None)
+        arena.add(tensor, tensor.data_ptr(), tensor.numel(), "torch.float32", None)
         arena.flush()
 
     return measure

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from torchparity.kernels.xor import xor_checksum
+from torchparity.kernels.checksums import xor_checksum
 from torchparity.tensors.torch_tensors import from_torch
 
 

@@ -9,7 +9,7 @@ from torchparity import open_run
 from torchparity.naming import parse_record
 from torchparity.recording import capture
 from torchparity.recording.selection.requested_names import check_names
-from torchparity.recording.step.finished_step import FinishedStep
+from torchparity.recording.step.pending_step import PendingStep
 from torchparity.recording.step.recorder import Recorder
 from torchparity.storage.encoding.encode import record_to_json
 from torchparity.storage.encoding.json_text import encode
@@ -18,7 +18,7 @@ from torchparity.storage.encoding.json_text import encode
 @pytest.fixture
 def steps(monkeypatch):
     """The steps as the recorder hands them to the writer."""
-    handed_over: list[FinishedStep] = []
+    handed_over: list[PendingStep] = []
     take = Recorder.take_step
 
     def taken(recorder):

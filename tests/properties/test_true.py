@@ -11,7 +11,7 @@ import torch
 from tests.support.oracle import Oracle
 from tests.support.zoo import ZOO, Training
 from torchparity import open_run, to_torch
-from torchparity.kernels.reference import PLUGIN as REFERENCE
+from torchparity.kernels import reference
 from torchparity.recording import capture
 
 # Recomputation runs calls again under names of their own, and a custom function's inside has no graph.
@@ -86,7 +86,7 @@ def test_statistics_are_those_of_the_values(name, tmp_path):
     _, part = record_one_step(name, tmp_path, task="tensor")
 
     for item, leaf in part.tensors():
-        exact = REFERENCE.statistics(part.tensor(leaf))
+        exact = reference.statistics(part.tensor(leaf))
         kept = leaf.statistics
         assert (kept.max, kept.min) == pytest.approx((exact.max, exact.min), nan_ok=True), item
         if exact.norm is None:  # bool

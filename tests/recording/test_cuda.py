@@ -15,7 +15,7 @@ from tests.support.models import WritesBetween
 from tests.support.statistics import assert_same
 from tests.support.zoo import Checkpointed
 from torchparity import open_run, random_save, seed_all
-from torchparity.kernels.reference import PLUGIN as REFERENCE
+from torchparity.kernels import reference
 from torchparity.recording import capture
 
 pytestmark = pytest.mark.gpu
@@ -106,7 +106,7 @@ def test_what_is_kept_is_that_of_the_values(autocast, cuda, tmp_path):
     for item, leaf in tensors:
         values = part.tensor(leaf)
         assert leaf.checksum == f"{zlib.crc32(np.ascontiguousarray(values.array)):08x}", item
-        assert_same(leaf.statistics, REFERENCE.statistics(values), 1e-9)
+        assert_same(leaf.statistics, reference.statistics(values), 1e-9)
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
@@ -215,12 +215,12 @@ def test_a_step_that_is_read_while_a_graph_is_captured_harms_neither(cuda):
 
     arena = CudaArena(cuda, checksums=True)
     values = torch.randn(100_000, device=cuda)
-    arena.add(values.data_ptr(), values.numel(), "torch.float32", None)
+    arena.add(values, values.data_ptr(), values.numel(), "torch.float32", None)
     readings = arena.take()
     graph, found = torch.cuda.CUDAGraph(), []
     with torch.cuda.graph(graph):
         result = values * 2
-        reader = threading.Thread(target=lambda: found.extend(readings()))
+        reader = threading.Thread(target=lambda: found.extend(readings.wait()))
         reader.start()
         reader.join()
     values.fill_(3.0)

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from torchparity import HostTensor, Record, RunPart, RunWriter, TensorLeaf, open_run
-from torchparity.kernels.reference import PLUGIN as REFERENCE
+from torchparity.kernels import reference
 from torchparity.records import StackGroup, ValueLeaf
 
 
 def leaf_of(tensor: HostTensor) -> TensorLeaf:
     return TensorLeaf(
-        dtype=tensor.dtype, shape=tensor.shape, statistics=REFERENCE.statistics(tensor), requires_grad=False
+        dtype=tensor.dtype, shape=tensor.shape, statistics=reference.statistics(tensor), requires_grad=False
     )
 
 

@@ -8,6 +8,7 @@ import torch
 
 from torchparity.calls.arguments import tensors_in
 from torchparity.calls.call import Call
+from torchparity.devices import device_for
 
 
 def wait_for_arrival(call: Call, output: Any) -> None:
@@ -20,7 +21,6 @@ def wait_for_arrival(call: Call, output: Any) -> None:
 
 
 def _wait_for_host_copies(args: tuple[Any, ...], output: Any) -> None:
-    if any(tensor.device.type == "cpu" for tensor in tensors_in((output, *args[:1]))):
+    if any(device_for(tensor.device).is_host for tensor in tensors_in((output, *args[:1]))):
         for device in {tensor.device for tensor in tensors_in(args)}:
-            if device.type not in ("cpu", "meta") and hasattr(torch, device.type):
-                getattr(torch, device.type).current_stream(device).synchronize()
+            device_for(device).wait(device)

@@ -1,4 +1,4 @@
-"""Statistics and checksum of host memory: one compiled pass, all cores for large tensors."""
+"""Statistics of one host tensor: one compiled pass, on all cores for large tensors."""
 
 from __future__ import annotations
 
@@ -9,22 +9,20 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from isal import isal_zlib
 
-from torchparity.kernels import reference
+from torchparity.kernels import reference, row
 from torchparity.kernels.numba_loops import blocks
-from torchparity.kernels.numba_loops.cores import cores
-from torchparity.kernels.statistics import statistics_of
+from torchparity.kernels.numba_loops.cores import PARALLEL_FROM, cores
+from torchparity.kernels.row import squares_fit_float64
+from torchparity.kernels.statistics import statistics_of, statistics_of_row
 from torchparity.records import Statistics
 from torchparity.tensors import PAIRS, HostTensor
 
-_SHARED_FROM = 1 << 16  # elements from which a second core is worth waking
-_SAFE_SQUARE = 1e140
 Array = npt.NDArray[Any]
 
 
 class CpuKernel:
-    """See the contract in `kernels/__init__.py`; `exact` computes every sum in float64."""
+    """Measures host tensors of every dtype; with `exact` every sum is computed in float64."""
 
     def __init__(self, *, exact: bool = False) -> None:
         self._exact = exact
@@ -35,46 +33,28 @@ class CpuKernel:
         return cores()  # when it is first needed: asking starts threads, which loading this file should not
 
     def statistics(self, tensor: HostTensor) -> Statistics:
+        """Return what `reference.statistics` returns, faster."""
         kind = tensor.array.dtype
         if kind.kind in "iu" or tensor.dtype == "torch.bool":
             return _integers(tensor)
         if kind.kind == "c" or tensor.dtype in PAIRS or tensor.dtype == "torch.float4_e2m1fn_x2":
-            return reference.PLUGIN.statistics(tensor)
+            return reference.statistics(tensor)
         flat = dense(tensor.array)
         if kind not in (np.float32, np.float64):
             flat = flat.astype(np.float32)  # halves, bfloat16 and fp8 fit exactly
         return self._floats(flat, tensor)
 
-    def checksum(self, tensor: HostTensor) -> str:
-        return f"{isal_zlib.crc32(tensor.raw()):08x}"
-
     def _floats(self, flat: Array, tensor: HostTensor) -> Statistics:
         exact = self._exact or flat.dtype == np.float64
-        if flat.size < _SHARED_FROM or self._cores == 1:
-            row = blocks.floats(flat, exact)
+        if flat.size < PARALLEL_FROM or self._cores == 1:
+            sums = blocks.floats(flat, exact)
         else:
             with self._lock:  # numba's simplest scheduler takes one caller at a time
-                row = blocks.floats_on_all_cores(flat, exact, self._cores)
-        total, squares, largest, smallest, zeros, nans, infs, negative_infs = row.tolist()
-        extreme = max(abs(largest), abs(smallest))
-        if flat.size and flat.dtype == np.float64 and extreme and not 1 / _SAFE_SQUARE < extreme < _SAFE_SQUARE:
-            return reference.PLUGIN.statistics(tensor)  # squares leave float64; the reference scales them
-        finite = flat.size - int(nans + infs + negative_infs)
-        return statistics_of(
-            count=flat.size,
-            largest=largest if finite else None,
-            smallest=smallest if finite else None,
-            mean=total / max(1, finite),
-            norm=math.sqrt(squares),
-            nan=int(nans),
-            inf=int(infs),
-            negative_inf=int(negative_infs),
-            zero=int(zeros),
-            is_bool=False,
-        )
-
-
-PLUGIN = CpuKernel()
+                sums = blocks.floats_on_all_cores(flat, exact, self._cores)
+        extreme = max(abs(sums[row.MAX]), abs(sums[row.MIN]))
+        if flat.size and flat.dtype == np.float64 and not squares_fit_float64(extreme):
+            return reference.statistics(tensor)  # the reference scales the numbers before it squares them
+        return statistics_of_row(flat.size, sums.tolist())
 
 
 def dense(array: Array) -> Array:
@@ -89,18 +69,18 @@ def _integers(tensor: HostTensor) -> Statistics:
     flat = dense(tensor.array)
     if flat.dtype == np.bool_:
         flat = flat.view(np.uint8)
-    row, extremes = blocks.empty_row(), flat[:1].repeat(2)
+    sums, extremes = blocks.empty_row(), flat[:1].repeat(2)
     if flat.size:
-        blocks.add_integers(flat, 0, flat.size, row, extremes)
+        blocks.add_integers(flat, 0, flat.size, sums, extremes)
     return statistics_of(
         count=flat.size,
         largest=int(extremes[0]) if flat.size else None,
         smallest=int(extremes[1]) if flat.size else None,
-        mean=float(row[blocks.SUM]) / max(1, flat.size),
-        norm=math.sqrt(row[blocks.SQUARES]),
+        mean=float(sums[row.SUM]) / max(1, flat.size),
+        norm=math.sqrt(sums[row.SQUARES]),
         nan=0,
         inf=0,
         negative_inf=0,
-        zero=int(row[blocks.ZEROS]),
+        zero=int(sums[row.ZEROS]),
         is_bool=tensor.dtype == "torch.bool",
     )

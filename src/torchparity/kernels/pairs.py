@@ -24,7 +24,7 @@ from torchparity.kernels.numba_loops.crc import compiled_crc
 from torchparity.records import PairMetrics
 from torchparity.tensors import DTYPES, HostTensor, release_pages
 
-_SHARED_FROM = 1 << 18  # elements from which a second core is worth waking
+_PARALLEL_PAIR_FROM = 1 << 18  # elements from which a second core is worth waking
 _WINDOW = 1 << 22  # elements between two releases of mapped memory
 _RELEASED_FROM = 1 << 20  # bytes; the call costs as much as comparing a few thousand numbers
 # Squares of float64 leave float64 beyond these sums; a second pass then works on numbers times 2**600 or 2**-600.
@@ -65,7 +65,7 @@ def compare_pair(candidate: HostTensor, baseline: HostTensor, *, parts: int | No
     if left.count != right.count:
         raise ValueError(f"{left.count} elements cannot be compared with {right.count}")
     if parts is None:
-        parts = _cores() if left.count >= _SHARED_FROM else 1
+        parts = _cores() if left.count >= _PARALLEL_PAIR_FROM else 1
     return _compared(left, right, parts, _row(left, right, parts, _ONES))
 
 
@@ -95,7 +95,7 @@ def _compared(left: _Side, right: _Side, parts: int, row: Row) -> PairMetrics:
 
 
 class _Side:
-    """One tensor of a pair: its bytes in windows, and what they mean."""
+    """One tensor of a pair: its bytes, window by window, and how to read them as numbers."""
 
     def __init__(self, tensor: HostTensor) -> None:
         self.array, self.dtype = tensor.array, tensor.dtype
@@ -116,7 +116,7 @@ class _Side:
         return raw
 
     def epsilon(self) -> float:
-        """Return what stands for a zero in a denominator."""
+        """Return the number that replaces a zero in a denominator."""
         if self.dtype in _HALF:
             return 2.0**-10
         is_whole = self.array.dtype.kind in "iub"
@@ -124,7 +124,7 @@ class _Side:
 
 
 def _row(left: _Side, right: _Side, parts: int, scales: Scales) -> Row:
-    """Return what both tensors add up to, each part in a thread."""
+    """Return the row of sums of a pair, each part computed in a thread."""
     bounds = [left.count * part // parts // 2 * 2 for part in range(parts)]  # even: a byte may hold two numbers
     bounds.append(left.count)
     others = [_threads().submit(_part, left, right, bounds[part], bounds[part + 1], scales) for part in range(1, parts)]
@@ -173,7 +173,7 @@ def _join(row: Row, other: Row) -> None:
 
 
 def _scale(total: float) -> float:
-    """Return what to multiply numbers with whose squares add up to `total`."""
+    """Return the factor that brings numbers whose squares add up to `total` into the range of float64."""
     if total < _SMALLEST_SUM:
         return _SCALE
     return 1.0 if total < _LARGEST_SUM else 1 / _SCALE
@@ -232,4 +232,4 @@ def _threads() -> ThreadPoolExecutor:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_threads.cache_clear)  # threads do not live on in the child
+    os.register_at_fork(after_in_child=_threads.cache_clear)  # threads do not survive a fork

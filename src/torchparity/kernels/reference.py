@@ -1,4 +1,4 @@
-"""Statistics and checksum in plain NumPy and float64: the definition that faster kernels must equal.
+"""The definition of a tensor's statistics, in plain NumPy and float64, which faster kernels must equal.
 
 Works through a tensor in blocks, so memory does not grow with the tensor.
 """
@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from isal import isal_zlib
 
+from torchparity.kernels.checksums import crc_checksum
+from torchparity.kernels.row import squares_fit_float64
 from torchparity.kernels.statistics import statistics_of
 from torchparity.records import Statistics
 from torchparity.summaries import TensorProfile
@@ -21,25 +22,16 @@ from torchparity.tensors import HostTensor
 
 _BLOCK = 1 << 20
 _BINS = 20
-_SAFE_SQUARE = 1e140  # beyond this, or below its inverse, sums of squares leave float64
 Numbers = npt.NDArray[Any]
 
 
-class ReferenceKernel:
-    """See the contract in `kernels/__init__.py`."""
-
-    def statistics(self, tensor: HostTensor) -> Statistics:
-        return _sums(tensor).statistics(is_bool=tensor.dtype == "torch.bool")
-
-    def checksum(self, tensor: HostTensor) -> str:
-        return f"{isal_zlib.crc32(tensor.raw()):08x}"
-
-
-PLUGIN = ReferenceKernel()
+def statistics(tensor: HostTensor) -> Statistics:
+    """Return the statistics of a tensor: every value as it is defined, in float64."""
+    return _sums(tensor).statistics(is_bool=tensor.dtype == "torch.bool")
 
 
 def profile(tensor: HostTensor) -> TensorProfile:
-    """Return what a person wants to see of a tensor: statistics, histogram, where the extremes sit."""
+    """Return a tensor's statistics, checksum and histogram, and where its extremes are, for a person to read."""
     sums = _sums(tensor)
     edges, counts = _histogram(tensor, sums)
     places = {name: sums.places[name] for name in ("max", "min", "nan", "inf", "-inf") if name in sums.places}
@@ -47,7 +39,7 @@ def profile(tensor: HostTensor) -> TensorProfile:
     return TensorProfile(
         dtype=tensor.dtype,
         shape=tensor.shape,
-        checksum=PLUGIN.checksum(tensor),
+        checksum=crc_checksum(tensor),
         statistics=sums.statistics(is_bool=tensor.dtype == "torch.bool"),
         histogram_edges=edges,
         histogram_counts=counts,
@@ -57,7 +49,7 @@ def profile(tensor: HostTensor) -> TensorProfile:
 
 @dataclass
 class _Sums:
-    """What the passes over a tensor add up to; complex numbers count by their modulus."""
+    """The sums of two passes over a tensor; complex numbers count by their modulus."""
 
     count: int = 0
     nan: int = 0
@@ -75,9 +67,9 @@ class _Sums:
         finite = np.isfinite(block)
         self.count += block.size
         if not finite.all():
-            for name, found in (("nan", np.isnan(block)), ("inf", block == np.inf), ("-inf", block == -np.inf)):
-                if found.any():
-                    self.places.setdefault(name, start + int(found.argmax()))
+            for name, mask in (("nan", np.isnan(block)), ("inf", block == np.inf), ("-inf", block == -np.inf)):
+                if mask.any():
+                    self.places.setdefault(name, start + int(mask.argmax()))
             self.nan += int(np.isnan(block).sum())
             self.inf += int((block == np.inf).sum())
             self.negative_inf += int((block == -np.inf).sum())
@@ -119,7 +111,7 @@ def _sums(tensor: HostTensor) -> _Sums:
     for start, block in _blocks(tensor):
         sums.take(block, start)
     largest = max(abs(float(value)) for value in (sums.max or 0, sums.min or 0))
-    if largest and not 1 / _SAFE_SQUARE < largest < _SAFE_SQUARE:
+    if not squares_fit_float64(largest):
         sums.scale = largest
     for _, block in _blocks(tensor):
         sums.add(block)

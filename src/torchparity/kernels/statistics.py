@@ -1,4 +1,4 @@
-"""From what a pass adds up to the statistics of a tensor: one place for every edge case."""
+"""The statistics of a tensor from the row of sums of a pass: one place for every edge case."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from torchparity.kernels import row as fields
 from torchparity.records import Number, Statistics
 
-Known = tuple[tuple[int, int], bool]  # an integer tensor's extremes with every digit, and whether it is of bool
+IntegerExtremes = tuple[tuple[int, int], bool]  # (max, min) with every digit, and whether the dtype is bool
 _VALUES = ("max", "min", "mean", "norm")
 
 
@@ -54,16 +55,16 @@ def statistics_of(
 def statistics_of_row(
     count: int, row: Sequence[float], extremes: tuple[Number, Number] | None = None, *, is_bool: bool = False
 ) -> Statistics:
-    """Return statistics from what a pass adds up; `extremes` are those of integers, which keep every digit."""
-    total, squares, largest, smallest, zeros, nans, infs, negative_infs = row
+    """Return statistics from a row of sums; `extremes` are those of integers, which keep every digit."""
+    total, squares, largest, smallest, zeros, nans, infs, negative_infs = row  # in the order of `kernels/row.py`
     finite = count - int(nans + infs + negative_infs)
-    known: tuple[Number, Number] = extremes or (largest, smallest)
+    max_and_min: tuple[Number, Number] = extremes or (largest, smallest)
     return statistics_of(
         count=count,
-        largest=known[0] if finite else None,
-        smallest=known[1] if finite else None,
+        largest=max_and_min[0] if finite else None,
+        smallest=max_and_min[1] if finite else None,
         mean=total / max(1, finite),
-        norm=squares**0.5,
+        norm=math.sqrt(squares),
         nan=int(nans),
         inf=int(infs),
         negative_inf=int(negative_infs),
@@ -73,33 +74,37 @@ def statistics_of_row(
 
 
 def statistics_of_rows(
-    counts: npt.NDArray[np.int64], rows: npt.NDArray[np.float64], known: Sequence[Known | None] | None = None
+    counts: npt.NDArray[np.int64],
+    rows: npt.NDArray[np.float64],
+    integer_extremes: Sequence[IntegerExtremes | None] | None = None,
 ) -> list[Statistics]:
-    """Return the statistics of many tensors; `known` has what rows do not say of integers."""
-    broken = rows[:, 5:].sum(axis=1)
-    means, norms = rows[:, 0] / np.maximum(1, counts - broken), np.sqrt(rows[:, 1])
-    largest, smallest, zeros = rows[:, 2].tolist(), rows[:, 3].tolist(), rows[:, 4].astype(np.int64).tolist()
-    found = list(map(Statistics.of_finite, largest, smallest, means.tolist(), norms.tolist(), zeros))
-    for index in np.flatnonzero(broken).tolist():
-        found[index] = statistics_of_row(int(counts[index]), rows[index].tolist())
-    for index, entry in enumerate(known or ()):
+    """Return the statistics of many tensors; those of integers take their extremes from `integer_extremes`."""
+    nonfinite = rows[:, fields.NONFINITE].sum(axis=1)
+    means = (rows[:, fields.SUM] / np.maximum(1, counts - nonfinite)).tolist()
+    norms = np.sqrt(rows[:, fields.SQUARES]).tolist()
+    largest, smallest = rows[:, fields.MAX].tolist(), rows[:, fields.MIN].tolist()
+    zeros = rows[:, fields.ZEROS].astype(np.int64).tolist()
+    statistics = list(map(Statistics.of_finite, largest, smallest, means, norms, zeros))
+    for index in np.flatnonzero(nonfinite).tolist():
+        statistics[index] = statistics_of_row(int(counts[index]), rows[index].tolist())
+    for index, entry in enumerate(integer_extremes or ()):
         if entry is not None:
             extremes, is_bool = entry
-            found[index] = statistics_of_row(int(counts[index]), rows[index].tolist(), extremes, is_bool=is_bool)
-    return found
+            statistics[index] = statistics_of_row(int(counts[index]), rows[index].tolist(), extremes, is_bool=is_bool)
+    return statistics
 
 
 def _with_nonfinite(nan: int, inf: int, negative_inf: int, largest: Number) -> dict[str, float]:
-    """Return what the values are when nan and infinities are not left out."""
+    """Return the values when nan and infinities count too."""
     if nan:
         return dict.fromkeys(_VALUES, math.nan)
-    found: dict[str, float] = {"norm": math.inf}
-    found["mean"] = math.nan if inf and negative_inf else math.inf if inf else -math.inf
+    values: dict[str, float] = {"norm": math.inf}
+    values["mean"] = math.nan if inf and negative_inf else math.inf if inf else -math.inf
     if inf:
-        found["max"] = math.inf
+        values["max"] = math.inf
     if negative_inf:
-        found["min"] = -math.inf
+        values["min"] = -math.inf
     if largest is None:  # nothing but infinities
         extremes = {"max": math.inf if inf else -math.inf, "min": -math.inf if negative_inf else math.inf}
-        found = extremes | found
-    return found
+        values = extremes | values
+    return values

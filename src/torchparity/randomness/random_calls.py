@@ -21,6 +21,7 @@ from typing import Any
 import torch
 
 from torchparity.calls import ApiMode, Attention, Call, Dispatcher, Interest, Listener, modes_of, put_below, take_off
+from torchparity.devices import all_devices
 from torchparity.errors import RunWriteError
 from torchparity.ops import Kind, Op
 from torchparity.recording.step.call_stacks import StackBook
@@ -162,11 +163,8 @@ def _states(generators: Sequence[torch.Generator]) -> list[bytes]:
 
 def _default_generators() -> list[torch.Generator]:
     """Return the generators of the host and of every device that is in use."""
-    devices: list[Any] = [torch.cuda, getattr(torch, "npu", None)]
-    in_use = [device for device in devices if device is not None and device.is_initialized()]
-    return [torch.default_generator, *(generator for device in in_use for generator in device.default_generators)]
+    return [generator for device in all_devices() for generator in device.generators()]
 
 
 def _is_graph_being_captured() -> bool:
-    device: Any = torch.cuda
-    return bool(device.is_initialized() and device.is_current_stream_capturing())
+    return any(device.is_capturing_graph() for device in all_devices())

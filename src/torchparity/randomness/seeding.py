@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch.nn import functional
 
+from torchparity.devices import all_devices
 from torchparity.errors import ConfigError
 from torchparity.randomness.random_calls import Restarting
 
@@ -29,12 +30,9 @@ def seed_all(seed: int = 1234, mode: bool = False, rm_dropout: bool = False, is_
     random.seed(seed)
     np.random.seed(seed)
     torch.manual_seed(seed)  # every device's generator too
-    torch.backends.cudnn.enabled = False
-    torch.backends.cudnn.deterministic = True
-    torch.backends.cudnn.benchmark = False
+    for device in all_devices():
+        device.make_reproducible(deterministic=mode)
     if mode:
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-        os.environ["HCCL_DETERMINISTIC"] = "true"
         torch.use_deterministic_algorithms(True)
     if rm_dropout:
         _remove_dropout()

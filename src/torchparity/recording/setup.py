@@ -10,7 +10,8 @@ from torch import nn
 from torchparity.calls import named_modules, takes_hooks
 from torchparity.config import LARGEST_INDEX, CaptureConfig, StatisticsTask, TensorTask
 from torchparity.errors import ConfigError
-from torchparity.recording.measuring.measurement_cache import Kept, MeasurementCache, Store
+from torchparity.recording.measuring.measurement_cache import MeasurementCache
+from torchparity.recording.measuring.measurer import MeasurementOptions, Store
 from torchparity.recording.selection.requested_names import check_names, check_scope
 from torchparity.recording.selection.selection import Selection
 from torchparity.recording.step.call_stacks import StackBook
@@ -30,18 +31,18 @@ def level_of(config: CaptureConfig) -> str:
 def make_recorder(config: CaptureConfig, store: Store) -> Recorder:
     """Return the recorder that settings ask for; `store` takes tensors that can be written ahead of their records."""
     block: StatisticsTask | TensorTask = config.tensor if config.task == "tensor" else config.statistics
-    kept = Kept(
+    options = MeasurementOptions(
         checksum=block.summary_mode in ("md5", "xor"),
         values=config.task == "tensor",
         xor=block.summary_mode == "xor",
         by_shape=config.tensor.tensor_format == "pt",
     )
     # A .pt file has its item's name, and what differs from another run is known when the step is over.
-    waits = kept.by_shape or config.tensor.bench_path is not None
+    waits = options.by_shape or config.tensor.bench_path is not None
     stored = block.tensor_list if isinstance(block, StatisticsTask) else ()
     level = level_of(config)
     return Recorder(
-        MeasurementCache(kept, exact=config.precision == "high", store=None if waits else store),
+        MeasurementCache(options, exact=config.precision == "high", store=None if waits else store),
         Selection(scope=block.scope, names=block.list, stored=stored, data_mode=block.data_mode),
         StackBook(all_frames=config.all_frames) if config.extra_info else None,
         Coverage(

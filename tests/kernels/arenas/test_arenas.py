@@ -9,10 +9,10 @@ import torch
 
 from tests.support.statistics import assert_same
 from torchparity import from_torch
+from torchparity.kernels import reference
 from torchparity.kernels.arenas import host as host_arena
 from torchparity.kernels.arenas.host import HostArena
-from torchparity.kernels.arenas.portable import PortableArena, is_portable
-from torchparity.kernels.reference import PLUGIN as REFERENCE
+from torchparity.kernels.arenas.portable import PortableArena
 
 SIZES = [1, 3, 2047, 2048, 2049, 32_767, 32_768, 32_769, 65_536, 70_001, 300_000]
 
@@ -51,9 +51,9 @@ def cases(dtypes: list[str]) -> list[torch.Tensor]:
 def readings_of(arena, tensors, *, together):
     for start in range(0, len(tensors), together):
         for tensor in tensors[start : start + together]:
-            arena.add(tensor.data_ptr(), tensor.numel(), str(tensor.dtype), None)
+            arena.add(tensor, tensor.data_ptr(), tensor.numel(), str(tensor.dtype), None)
         arena.flush()
-    return [(statistics, checksum) for _, statistics, checksum in arena.take()()]
+    return [(statistics, checksum) for _, statistics, checksum in arena.take().wait()]
 
 
 @pytest.mark.parametrize("together", [1, 5, 1000])
@@ -69,9 +69,9 @@ def test_the_host_arena_measures_as_the_definition(together, compiled, monkeypat
     assert len(readings) == len(tensors)
     for (statistics, checksum), tensor in zip(readings, tensors, strict=True):
         host = from_torch(tensor)
-        assert_same(statistics, REFERENCE.statistics(host), 1e-6)
+        assert_same(statistics, reference.statistics(host), 1e-6)
         assert checksum == f"{zlib.crc32(host.raw()):08x}"
-    assert arena.take()() == []
+    assert arena.take().wait() == []
 
 
 @pytest.mark.parametrize("exact", [True, False])
@@ -85,14 +85,14 @@ def test_a_number_counts_wherever_it_lies(value, exact):
     readings = readings_of(HostArena(exact=exact, checksums=False), tensors, together=1)
 
     for (statistics, _), tensor in zip(readings, tensors, strict=True):
-        assert_same(statistics, REFERENCE.statistics(from_torch(tensor)), 1e-6)
+        assert_same(statistics, reference.statistics(from_torch(tensor)), 1e-6)
 
 
 def readings_of_lists(arena, lists):
     for tensors in lists:
         addresses, counts = [tensor.data_ptr() for tensor in tensors], [tensor.numel() for tensor in tensors]
-        arena.add_all(addresses, counts, str(tensors[0].dtype), list(map(id, tensors)))
-    return arena.take()()
+        arena.add_all(tensors, addresses, counts, str(tensors[0].dtype), list(map(id, tensors)))
+    return arena.take().wait()
 
 
 def assert_lists_are_measured(arena, lists):
@@ -101,7 +101,7 @@ def assert_lists_are_measured(arena, lists):
     assert [owner for owner, _, _ in readings] == list(map(id, every))
     for (_, statistics, checksum), tensor in zip(readings, every, strict=True):
         host = from_torch(tensor)
-        assert_same(statistics, REFERENCE.statistics(host), 1e-6)
+        assert_same(statistics, reference.statistics(host), 1e-6)
         assert checksum == f"{zlib.crc32(host.raw()):08x}"
 
 
@@ -123,13 +123,17 @@ def test_the_cuda_arena_takes_whole_lists(cuda):
 
 def test_the_portable_arena_measures_as_the_definition(monkeypatch):
     monkeypatch.setattr("torchparity.kernels.arenas.portable._SLICE", 1000)
-    tensors = [tensor for tensor in cases([*FLOATS, *INTEGERS]) if is_portable(tensor)]
-    arena = PortableArena()
-    for tensor in tensors:
-        arena.add(tensor)
+    synchronised = []
+    tensors = cases([*FLOATS, *INTEGERS])
+    arena = PortableArena(lambda: synchronised.append(True))
 
-    for statistics, tensor in zip(arena.take(), tensors, strict=True):
-        assert_same(statistics, REFERENCE.statistics(from_torch(tensor)), 1e-12)
+    readings = readings_of(arena, tensors, together=1)
+
+    for (statistics, checksum), tensor in zip(readings, tensors, strict=True):
+        assert str(tensor.dtype) in arena.dtypes
+        assert_same(statistics, reference.statistics(from_torch(tensor)), 1e-12)
+        assert checksum is None
+    assert synchronised == [True]
 
 
 @pytest.mark.gpu
@@ -150,5 +154,39 @@ def test_the_cuda_arena_measures_as_the_definition(together, cuda):
         assert len(readings) == len(tensors)
         for (statistics, checksum), tensor in zip(readings, tensors, strict=True):
             host = from_torch(tensor)
-            assert_same(statistics, REFERENCE.statistics(host), 1e-12)
+            assert_same(statistics, reference.statistics(host), 1e-12)
             assert checksum == f"{zlib.crc32(host.raw()):08x}", (tensor.dtype, tensor.shape)
+
+
+def test_the_portable_arena_does_without_float64():
+    tensors = cases(["float32"])
+
+    readings = readings_of(PortableArena(lambda: None, has_float64=False), tensors, together=5)
+
+    for (statistics, _), tensor in zip(readings, tensors, strict=True):
+        assert_same(statistics, reference.statistics(from_torch(tensor)), 1e-4)
+
+
+def test_the_portable_arena_takes_whole_lists():
+    lists = [cases(["float32"]), cases(["int64"])]
+
+    readings = readings_of_lists(PortableArena(lambda: None), lists)
+
+    every = [tensor for tensors in lists for tensor in tensors]
+    assert [owner for owner, _, _ in readings] == list(map(id, every))
+    for (_, statistics, _), tensor in zip(readings, every, strict=True):
+        assert_same(statistics, reference.statistics(from_torch(tensor)), 1e-12)
+
+
+def test_readings_that_were_taken_do_not_change_with_what_is_added_later():
+    arena = HostArena(exact=False, checksums=False)
+    first, second = torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0])
+    assert len(arena.take()) == 0
+    arena.add(first, first.data_ptr(), 2, "torch.float32", "first")
+    pending = arena.take()
+    arena.add(second, second.data_ptr(), 2, "torch.float32", "second")
+    arena.flush()
+
+    assert len(pending) == 1
+    assert [(owner, statistics.max) for owner, statistics, _ in pending.wait()] == [("first", 2)]
+    assert [(owner, statistics.max) for owner, statistics, _ in arena.take().wait()] == [("second", 4)]

@@ -8,11 +8,11 @@ import torch
 
 from tests.support.statistics import assert_same
 from torchparity import from_torch, open_run
-from torchparity.kernels.reference import PLUGIN as REFERENCE
+from torchparity.kernels import reference
 from torchparity.recording import capture
 from torchparity.recording.measuring import storage_generations
-from torchparity.recording.measuring.measurement_cache import Kept, MeasurementCache
-from torchparity.recording.measuring.tensor_lists import ListCache
+from torchparity.recording.measuring.measurement_cache import MeasurementCache
+from torchparity.recording.measuring.measurer import MeasurementOptions
 
 COUNT = 12
 
@@ -155,31 +155,30 @@ ODD_LISTS = {
 @pytest.mark.parametrize("kind", ODD_LISTS)
 def test_a_list_of_any_kind_is_what_its_tensors_are(kind):
     tensors = ODD_LISTS[kind]()
-    measurements = MeasurementCache(Kept(), exact=True)
+    measurements = MeasurementCache(MeasurementOptions(), exact=True)
 
-    seen = ListCache(measurements).observe(tensors)
+    seen = measurements.observe_list(tensors)
     alone = [measurements.observe(tensor) for tensor in tensors]
-    measurements.finish()()
+    measurements.finish_step().wait()
 
     for tensor, entry, other in zip(tensors, seen.tensors, alone, strict=True):
         assert (entry.dtype, entry.shape) == (tensor.dtype, tuple(tensor.shape))
         assert entry.requires_grad == tensor.requires_grad
         assert (entry.measurement is None) == tensor.is_meta
         if entry.measurement is not None:
-            wanted = REFERENCE.statistics(from_torch(tensor.detach()))
+            wanted = reference.statistics(from_torch(tensor.detach()))
             assert_same(entry.measurement.statistics, wanted, 1e-6)
             assert_same(other.measurement.statistics, wanted, 1e-6)
 
 
 def test_what_a_list_showed_is_not_measured_again_alone_or_in_another_list():
     tensors = plain()
-    measurements = MeasurementCache(Kept(), exact=False)
-    lists = ListCache(measurements)
+    measurements = MeasurementCache(MeasurementOptions(), exact=False)
 
-    seen = lists.observe(tensors).tensors
+    seen = measurements.observe_list(tensors).tensors
     alone = [measurements.observe(tensor) for tensor in tensors]
     views = [measurements.observe(tensor.view(-1)) for tensor in tensors]
-    reversed_list = lists.observe(tensors[::-1]).tensors[::-1]
+    reversed_list = measurements.observe_list(tensors[::-1]).tensors[::-1]
 
     for shown in (alone, views, reversed_list):
         assert [entry.measurement for entry in shown] == [entry.measurement for entry in seen]
@@ -188,9 +187,9 @@ def test_what_a_list_showed_is_not_measured_again_alone_or_in_another_list():
 
 def test_tensors_seen_alone_are_not_measured_again_in_a_list():
     tensors = plain()
-    measurements = MeasurementCache(Kept(), exact=False)
+    measurements = MeasurementCache(MeasurementOptions(), exact=False)
 
     alone = [measurements.observe(tensor) for tensor in tensors[:5]]
-    seen = ListCache(measurements).observe(tensors).tensors
+    seen = measurements.observe_list(tensors).tensors
 
     assert all(one.measurement is other.measurement for one, other in zip(alone, seen, strict=False))

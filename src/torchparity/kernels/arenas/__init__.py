@@ -1,0 +1,45 @@
+"""Arenas measure many tensors with few launches; `contract` says what an arena does.
+
+    arena.add(...) or arena.add_all(...)      queue tensors
+    arena.flush()                             measure the queue; from here on the tensors may change or be freed
+    pending = arena.take()                    end a step: the arena starts over
+    pending.wait()                            block until the device is done; return the readings
+
+`host` measures float32 in host memory with numba, `cuda` most dtypes on a CUDA device with Triton,
+`portable` any device with torch's own operators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from torchparity.kernels.arenas.contract import Arena, PendingReadings, Reading
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["Arena", "PendingReadings", "Reading", "cuda_arena", "host_arena", "portable_arena"]
+
+
+def host_arena(*, exact: bool, checksums: bool) -> Arena:
+    """Return the arena for float32 in host memory."""
+    from torchparity.kernels.arenas.host import HostArena  # loads the compiler
+
+    return HostArena(exact=exact, checksums=checksums)
+
+
+def cuda_arena(device: torch.device, *, checksums: bool) -> Arena:
+    """Return the arena of a CUDA device; raise where this machine cannot compile or launch its kernel."""
+    from torchparity.kernels.arenas.cuda import CudaArena  # Triton takes a second to import
+
+    arena = CudaArena(device, checksums=checksums)
+    arena.try_out()
+    return arena
+
+
+def portable_arena(synchronize: Callable[[], object], *, has_float64: bool = True) -> Arena:
+    """Return the arena that measures with torch's own operators; `synchronize` waits for every stream of the device."""
+    from torchparity.kernels.arenas.portable import PortableArena  # torch
+
+    return PortableArena(synchronize, has_float64=has_float64)

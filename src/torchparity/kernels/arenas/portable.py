@@ -1,84 +1,120 @@
-"""Statistics of tensors on any device, with torch's own operators; nothing waits for the device until the step ends."""
+"""Statistics of tensors on any device with torch's own operators; nothing waits for the device until the step ends."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
 import torch
 
+from torchparity.kernels import row
+from torchparity.kernels.arenas.contract import PendingReadings, Reading
 from torchparity.kernels.statistics import statistics_of_row
 from torchparity.records import Statistics
 
 _FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 _INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool)
-_WITHOUT_DOUBLES = ("mps",)
 _SLICE = 1 << 24  # elements at a time: the operators need copies
 
 
-def is_portable(tensor: torch.Tensor) -> bool:
-    return tensor.dtype in _FLOATS or tensor.dtype in _INTEGERS
+@dataclass
+class _Measured:
+    """One tensor: a row of sums for each slice, and for integers the extremes of each slice with every digit."""
+
+    owner: Any
+    count: int
+    is_bool: bool
+    rows: torch.Tensor
+    extremes: torch.Tensor | None
+
+    def on_host(self) -> _Measured:
+        extremes = None if self.extremes is None else self.extremes.cpu()
+        return _Measured(self.owner, self.count, self.is_bool, self.rows.cpu(), extremes)
 
 
 class PortableArena:
-    """Takes tensors as they are and remembers rows of results on their device."""
+    """See `contract.Arena`. Takes no checksums, and orders its operators in `add`."""
 
-    def __init__(self) -> None:
-        self._rows: list[tuple[torch.Tensor, torch.Tensor | None]] = []
-        self._entries: list[tuple[int, bool]] = []
+    dtypes = frozenset(map(str, (*_FLOATS, *_INTEGERS)))
+    is_zero_copy = False
 
-    def add(self, tensor: torch.Tensor) -> int:
-        """Measure a tensor that is not empty; return the number of its statistics in `take`."""
+    def __init__(self, synchronize: Callable[[], object], *, has_float64: bool = True) -> None:
+        self._synchronize = synchronize
+        self._wide = torch.float64 if has_float64 else torch.float32
+        self._measured: list[_Measured] = []
+
+    def add(self, tensor: torch.Tensor, address: int, count: int, dtype: str, owner: Any) -> None:
         flat = tensor.detach().reshape(-1)
-        parts = [_row(flat[first : first + _SLICE]) for first in range(0, flat.numel(), _SLICE)]
-        self._rows.append((torch.stack([row for row, _ in parts]), _stacked([extremes for _, extremes in parts])))
-        self._entries.append((flat.numel(), tensor.dtype == torch.bool))
-        return len(self._entries) - 1
+        slices = [flat[first : first + _SLICE] for first in range(0, count, _SLICE)]
+        rows = torch.stack([_row(part, self._wide) for part in slices])
+        extremes = None if tensor.dtype in _FLOATS else torch.stack([_extremes(part) for part in slices])
+        self._measured.append(_Measured(owner, count, tensor.dtype == torch.bool, rows, extremes))
 
-    def take(self) -> list[Statistics]:
-        entries, rows = self._entries, self._rows
-        self._entries, self._rows = [], []
-        for device in {row.device for row, _ in rows}:
-            _wait_for(device)  # rows of other streams than the current one too
-        return [
-            _statistics(count, is_bool, row.cpu(), None if extremes is None else extremes.cpu())
-            for (count, is_bool), (row, extremes) in zip(entries, rows, strict=True)
-        ]
+    def add_all(
+        self,
+        tensors: Sequence[torch.Tensor],
+        addresses: Sequence[int],
+        counts: Sequence[int],
+        dtype: str,
+        owners: Sequence[Any],
+    ) -> None:
+        for tensor, address, count, owner in zip(tensors, addresses, counts, owners, strict=True):
+            self.add(tensor, address, count, dtype, owner)
+
+    def flush(self) -> None:
+        """Do nothing: `add` has ordered everything."""
+
+    def drop(self) -> bool:
+        return False
+
+    def take(self) -> PendingReadings:
+        measured, self._measured = self._measured, []
+        if measured:
+            self._synchronize()  # rows may be on other streams than the current one
+        return _PortableReadings([entry.on_host() for entry in measured])
 
 
-def _wait_for(device: torch.device) -> None:
-    if device.type == "mps":
-        torch.mps.synchronize()
-    elif device.type != "cpu" and hasattr(torch, device.type):
-        getattr(torch, device.type).synchronize(device)
+class _PortableReadings:
+    """Rows that are on the host already."""
+
+    def __init__(self, measured: list[_Measured]) -> None:
+        self._measured = measured
+
+    def __len__(self) -> int:
+        return len(self._measured)
+
+    def wait(self) -> list[Reading]:
+        return [(entry.owner, _statistics(entry), None) for entry in self._measured]
 
 
-def _stacked(parts: list[torch.Tensor | None]) -> torch.Tensor | None:
-    known = [part for part in parts if part is not None]
-    return torch.stack(known) if known else None
-
-
-def _row(part: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Return sums, extremes and counts, and for integers the extremes with every digit."""
-    wide = torch.float32 if part.device.type in _WITHOUT_DOUBLES else torch.float64
+def _row(part: torch.Tensor, wide: torch.dtype) -> torch.Tensor:
+    """Return the sums, extremes and counts of a slice in the order of `kernels/row.py`."""
     value = part.to(wide)
-    finite = torch.isfinite(value)
-    known = torch.where(finite, value, 0)
-    counts = [value == 0, torch.isnan(value), value == torch.inf, value == -torch.inf]
-    row = torch.stack(
-        [
-            known.sum(),
-            (known * known).sum(),
-            torch.where(finite, value, -torch.inf).amax(),
-            torch.where(finite, value, torch.inf).amin(),
-            *(count.sum().to(wide) for count in counts),
-        ]
-    )
-    if part.dtype in _FLOATS:
-        return row, None
+    is_finite = torch.isfinite(value)
+    finite = torch.where(is_finite, value, 0)
+    sums: dict[int, torch.Tensor] = {
+        row.SUM: finite.sum(),
+        row.SQUARES: (finite * finite).sum(),
+        row.MAX: torch.where(is_finite, value, -torch.inf).amax(),
+        row.MIN: torch.where(is_finite, value, torch.inf).amin(),
+        row.ZEROS: (value == 0).sum().to(wide),
+        row.NANS: torch.isnan(value).sum().to(wide),
+        row.INFS: (value == torch.inf).sum().to(wide),
+        row.NEGATIVE_INFS: (value == -torch.inf).sum().to(wide),
+    }
+    return torch.stack([sums[field] for field in range(row.FIELDS)])
+
+
+def _extremes(part: torch.Tensor) -> torch.Tensor:
+    """Return the largest and the smallest integer of a slice with every digit."""
     whole = part.to(torch.int64)
-    return row, torch.stack([whole.amax(), whole.amin()])
+    return torch.stack([whole.amax(), whole.amin()])
 
 
-def _statistics(count: int, is_bool: bool, rows: torch.Tensor, extremes: torch.Tensor | None) -> Statistics:
-    row = rows.double().sum(dim=0).tolist()
-    row[2], row[3] = rows[:, 2].max().item(), rows[:, 3].min().item()
-    known = None if extremes is None else (extremes[:, 0].max().item(), extremes[:, 1].min().item())
-    return statistics_of_row(count, row, known, is_bool=is_bool)
+def _statistics(measured: _Measured) -> Statistics:
+    rows, extremes = measured.rows, measured.extremes
+    sums = rows.double().sum(dim=0).tolist()
+    sums[row.MAX], sums[row.MIN] = rows[:, row.MAX].max().item(), rows[:, row.MIN].min().item()
+    max_and_min = None if extremes is None else (int(extremes[:, 0].max()), int(extremes[:, 1].min()))
+    return statistics_of_row(measured.count, sums, max_and_min, is_bool=measured.is_bool)

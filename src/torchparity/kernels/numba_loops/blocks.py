@@ -1,6 +1,6 @@
 """One pass over contiguous numbers, compiled by numba without the interpreter lock.
 
-A row is what a pass adds up to; rows of two halves of a tensor combine into one.
+A pass adds up a row (`kernels/row.py`); the rows of two halves of a tensor combine into one.
 Float32 goes in blocks: partial sums of a block in float32, blocks in float64, which is
 within 1e-7 of float64 and twice as fast. A block that holds a nan or an infinity, or whose
 squares leave float32, is done again number by number in float64.
@@ -19,24 +19,23 @@ from numba.extending import intrinsic
 
 from torchparity.errors import ConfigError
 from torchparity.kernels.numba_loops.vectors import PORTION, larger, smaller, sums_of_floats
+from torchparity.kernels.row import FIELDS, INFS, MAX, MIN, NANS, NEGATIVE_INFS, SQUARES, SUM, ZEROS
 
 if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
     raise ConfigError("NUMBA_DISABLE_JIT turns off the compiler that tensors are measured with; unset it.")
 
-SUM, SQUARES, MAX, MIN, ZEROS, NANS, INFS, NEGATIVE_INFS = range(8)
-ROW = 8
-_BLOCK = 2048  # numbers that are still in the first cache when they have to be done again
+_BLOCK = 2048  # numbers that are still in the L1 cache if the block has to be read again
 _TINY = 1e-16  # below this, squares leave float32
 # No "nnan": the sums must show a nan. Only the order of additions is free.
 _MATH = {"reassoc", "contract", "nsz", "arcp"}
-_STRIDE = 1 << 14  # numbers that are still in the first cache when their checksum is taken
+_STRIDE = 1 << 14  # numbers that are still in the L1 cache when their checksum is computed
 Row = npt.NDArray[np.float64]
 Table = npt.NDArray[np.int64]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _careful(numbers: Any, start: int, stop: int, row: Row) -> None:
-    """Add numbers one by one in float64, apart from those that are not finite, which are counted."""
+    """Add numbers one by one in float64; nan and infinities are only counted."""
     for index in range(start, stop):
         value = np.float64(numbers[index])
         if value != value:
@@ -55,7 +54,7 @@ def _careful(numbers: Any, start: int, stop: int, row: Row) -> None:
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _is_doubtful(squares: float, largest: float, smallest: float) -> bool:
-    """Tell whether a block holds what is not finite, or squares that its own precision does not."""
+    """Tell whether a block holds a nan or an infinity, or numbers whose squares underflow."""
     return not np.isfinite(squares) or 0 < max(abs(largest), abs(smallest)) < _TINY
 
 
@@ -73,7 +72,7 @@ def add_floats(numbers: Any, start: int, stop: int, row: Row) -> None:
     """Add floats to a row, a block's partial sums in their own precision."""
     for first in range(start, stop, _BLOCK):
         last = min(stop, first + _BLOCK)
-        block = numbers[first:last]  # indices from 0 cannot be negative, without which LLVM gathers one by one
+        block = numbers[first:last]  # indices from 0 cannot be negative; else LLVM would load one by one
         total = squares = zeros = numbers.dtype.type(0)
         largest = smallest = block[0]
         for index in range(block.size):
@@ -91,7 +90,7 @@ def add_floats(numbers: Any, start: int, stop: int, row: Row) -> None:
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _add_floats_at(address: int, numbers: Any, start: int, stop: int, row: Row) -> None:
-    """Add float32 to a row as `add_floats` does, those that fill vectors from their address."""
+    """Add float32 to a row as `add_floats` does, with explicit vectors for all but the last few."""
     for first in range(start, stop, _BLOCK):
         last = min(stop, first + _BLOCK)
         whole = first + (last - first) // PORTION * PORTION
@@ -147,7 +146,7 @@ def _one_row(rows: Any) -> Any:
     """Combine the rows of several parts into one."""
     total = rows[0]
     for part in range(1, rows.shape[0]):
-        for place in range(ROW):
+        for place in range(FIELDS):
             if place == MAX:
                 total[place] = max(total[place], rows[part, place])
             elif place == MIN:
@@ -159,7 +158,7 @@ def _one_row(rows: Any) -> Any:
 
 @njit(nogil=True, cache=True)
 def _empty_rows(parts: int) -> Any:
-    rows = np.zeros((parts, ROW))
+    rows = np.zeros((parts, FIELDS))
     rows[:, MAX], rows[:, MIN] = -np.inf, np.inf
     return rows
 
@@ -252,6 +251,6 @@ def measure_on_all_cores(table: Table, exact: bool, crc_function: int, rows: Any
 
 
 def empty_row() -> Row:
-    row = np.zeros(ROW)
+    row = np.zeros(FIELDS)
     row[MAX], row[MIN] = -np.inf, np.inf
     return row

@@ -1,17 +1,16 @@
-"""Joining what the programs of a launch wrote: one row and one checksum for each tensor."""
+"""Joining the chunks that the programs of a launch measured: one row and one checksum for each tensor."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
 from torchparity.kernels.numba_loops.crc import after_zeros, times
+from torchparity.kernels.row import MAX, MIN
 
 _ONES = np.uint32(0xFFFFFFFF)
-_MAX, _MIN = 2, 3
 
 
 @njit(nogil=True, cache=True)
@@ -23,21 +22,21 @@ def joined_rows(rows: Any, first: Any, last: Any, is_float: Any) -> Any:
         whole[tensor] = rows[first[tensor]]
         for chunk in range(first[tensor] + 1, last[tensor]):
             for column in range(rows.shape[1]):
-                if column not in (_MAX, _MIN):
+                if column not in (MAX, MIN):
                     whole[tensor, column] += rows[chunk, column]
             if is_float[tensor]:
-                whole[tensor, _MAX] = max(whole[tensor, _MAX], rows[chunk, _MAX])
-                whole[tensor, _MIN] = min(whole[tensor, _MIN], rows[chunk, _MIN])
+                whole[tensor, MAX] = max(whole[tensor, MAX], rows[chunk, MAX])
+                whole[tensor, MIN] = min(whole[tensor, MIN], rows[chunk, MIN])
             else:
-                whole_bits[tensor, _MAX] = max(whole_bits[tensor, _MAX], bits[chunk, _MAX])
-                whole_bits[tensor, _MIN] = min(whole_bits[tensor, _MIN], bits[chunk, _MIN])
+                whole_bits[tensor, MAX] = max(whole_bits[tensor, MAX], bits[chunk, MAX])
+                whole_bits[tensor, MIN] = min(whole_bits[tensor, MIN], bits[chunk, MIN])
     return whole
 
 
 @njit(nogil=True, cache=True)
 def joined_checksums(parts: Any, first: Any, last: Any, counts: Any, sizes: Any, chunk_elements: int) -> Any:
     """Return the CRC-32 of each tensor from the remainders of its chunks."""
-    found = np.empty(first.size, np.uint32)
+    checksums = np.empty(first.size, np.uint32)
     by_size = np.zeros(17, np.uint32)
     for size in (1, 2, 4, 8, 16):
         by_size[size] = after_zeros(chunk_elements * size)
@@ -51,8 +50,5 @@ def joined_checksums(parts: Any, first: Any, last: Any, counts: Any, sizes: Any,
                 rest = counts[tensor] - (chunk - first[tensor]) * chunk_elements
                 remainder = times(remainder, after_zeros(rest * size)) ^ parts[chunk]
         # zlib begins with ones and inverts the end.
-        found[tensor] = remainder ^ times(_ONES, after_zeros(counts[tensor] * size)) ^ _ONES
-    return found
-
-
-Rows = npt.NDArray[np.float64]
+        checksums[tensor] = remainder ^ times(_ONES, after_zeros(counts[tensor] * size)) ^ _ONES
+    return checksums

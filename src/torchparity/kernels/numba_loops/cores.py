@@ -1,8 +1,8 @@
-"""How many cores a pass over a tensor may use, asked so that nobody else notices.
+"""How many cores a pass over a tensor may use, found out without side effects on torch.
 
-numba starts its threads when it is first asked, and where it finds OpenMP it sets OpenMP's
-number of threads and lets regions nest: for torch, too, where that is loaded, whose sums
-depend on how many threads there are. What was set before is put back.
+numba starts its threads when it is first asked. Where it finds OpenMP it sets OpenMP's number
+of threads and allows nested regions, for torch too, whose sums depend on the number of
+threads. The previous settings are put back.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from importlib import import_module
 from typing import Any
 
 import numba
+
+PARALLEL_FROM = 1 << 16  # elements from which a second core is worth waking
 
 
 def cores() -> int:
@@ -29,17 +31,17 @@ def cores() -> int:
 
 def _openmps() -> list[Any]:
     """Return the OpenMP that torch brought along and the one that came with numba; numba may use either."""
-    found = []
-    for library in (None, _file_of_numbas()):
+    libraries = []
+    for library in (None, _numba_openmp_file()):
         with suppress(OSError, AttributeError, TypeError):
             openmp = ctypes.CDLL(library)
             _ = openmp.omp_get_max_threads, openmp.omp_set_num_threads
             _ = openmp.omp_get_max_active_levels, openmp.omp_set_max_active_levels
-            found.append(openmp)
-    return found
+            libraries.append(openmp)
+    return libraries
 
 
-def _file_of_numbas() -> str:
+def _numba_openmp_file() -> str:
     with suppress(ImportError):
         return str(import_module("numba.np.ufunc.omppool").__file__)
     return ""

@@ -23,7 +23,7 @@ DOT, SQUARES, BASELINE_SQUARES, DISTANCE, MAX_ABS, MAX_RELATIVE, WITHIN_1E3, WIT
 )
 FLOAT32, FLOAT64, BFLOAT16, FLOAT16, BYTE, HALF_BYTE, INT16, INT32, INT64, UINT16, UINT32, UINT64 = range(12)
 BLOCK = 2048
-_STRIDE = 16 * BLOCK  # numbers between two looks at the checksums: both sides stay in the second cache
+_STRIDE = 16 * BLOCK  # numbers between two updates of the checksums: both sides stay in the L2 cache
 # No "nnan": the sums must show a nan. No "arcp": a share of numbers within 0.001 hangs on the exact quotient.
 _MATH = {"reassoc", "contract", "nsz"}
 Bytes = npt.NDArray[np.uint8]

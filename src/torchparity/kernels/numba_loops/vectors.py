@@ -1,8 +1,8 @@
-"""What numba's loops cannot say: whole vectors, and what to read ahead of them.
+"""The loop over float32 as LLVM instructions: explicit vectors and software prefetch.
 
-Numbers that are no longer in a cache come half as fast again when they are asked for a page
-ahead: a processor's own read-ahead ends where a page does. numba has no word for that, nor
-for vectors of the width a processor has, so the loop over a block is written in LLVM's.
+Memory that is not in a cache is read half as fast again when it is prefetched a page ahead: the
+processor's own prefetch ends at a page. numba can express neither prefetch nor vectors of a given
+width, so the loop over a block is written with llvmlite.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-_LANES = 16  # numbers in a vector; a processor with shorter ones takes several
-_VECTORS = 4  # sums side by side: no addition waits for the one before
+_LANES = 16  # numbers in a vector; LLVM splits it where the processor's are shorter
+_VECTORS = 4  # independent sums, so that no addition waits for the one before
 PORTION = _LANES * _VECTORS
 _AHEAD = 4096  # bytes: a page
 
@@ -68,7 +68,7 @@ def _joined(builder: Any, left: Sums, right: Sums) -> Sums:
 
 
 def _of_one_vector(builder: Any, place: Any) -> Sums:
-    """Return the sums of the vector at a place, and ask for the one a page ahead."""
+    """Return the sums of the vector at an index, and prefetch the one a page ahead."""
     ahead = builder.gep(builder.bitcast(place, _BYTE_POINTER), [_LONG(_AHEAD)])
     _call(builder, "llvm.prefetch.p0i8", [ahead, _WORD(0), _WORD(2), _WORD(1)], ir.VoidType())
     numbers = builder.load(place, align=4)

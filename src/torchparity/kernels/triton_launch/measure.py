@@ -2,12 +2,14 @@
 
 A program reads one chunk and writes one row: sums in float64, extremes, counts and the
 chunk's part of the CRC-32. Nothing is added up across programs here, so the result does not
-depend on the order in which they run; `_cuda.py` joins the rows on the host.
+depend on the order in which they run; `arenas/cuda.py` joins the rows on the host.
 """
 
 # Triton reads annotations, so they are not postponed here, and types are Triton's own.
 import triton
 import triton.language as tl
+
+from torchparity.kernels import row as fields
 
 CHUNK = 65536  # elements of a program
 LANES = 1024  # words that a program's checksum takes at a time
@@ -15,15 +17,18 @@ _BLOCK = tl.constexpr(2048)
 _CHUNK = tl.constexpr(CHUNK)
 _LANES = tl.constexpr(LANES)
 _POLYNOMIAL = tl.constexpr(0xEDB88320)
+_SUM, _SQUARES = tl.constexpr(fields.SUM), tl.constexpr(fields.SQUARES)
+_MAX, _MIN, _ZEROS = tl.constexpr(fields.MAX), tl.constexpr(fields.MIN), tl.constexpr(fields.ZEROS)
+_NANS, _INFS = tl.constexpr(fields.NANS), tl.constexpr(fields.INFS)
+_NEGATIVE_INFS, _FIELDS = tl.constexpr(fields.NEGATIVE_INFS), tl.constexpr(fields.FIELDS)
 FLOAT32, FLOAT16, BFLOAT16, FLOAT8_E4M3, FLOAT8_E5M2, INT64, INT32, INT16, INT8, UINT8 = range(10)
 _FLOAT32, _FLOAT16, _BFLOAT16, _FLOAT8_E4M3, _FLOAT8_E5M2 = (tl.constexpr(code) for code in range(5))
 _INT64, _INT32, _INT16, _INT8 = (tl.constexpr(code) for code in range(5, 9))
-COLUMNS = 8
 
 
 @triton.jit
 def _careful_counts(numbers, first, count):
-    """Return how many of a chunk are nan, inf and -inf; read again, since hardly any chunk has one."""
+    """Return how many numbers of a chunk are nan, inf and -inf; a second pass, since hardly any chunk has one."""
     lanes = tl.arange(0, _BLOCK)
     nans = tl.zeros([_BLOCK], tl.int32)
     infs = tl.zeros([_BLOCK], tl.int32)
@@ -51,28 +56,28 @@ def _floats(numbers, first, count, row):
         inside = places < count
         value = tl.load(numbers + places, mask=inside, other=0.0).to(tl.float32)
         finite = (value.to(tl.int32, bitcast=True) & 0x7F800000) != 0x7F800000
-        known = tl.where(finite, value, 0.0).to(tl.float64)
-        total += known
-        squares += known * known
+        exact = tl.where(finite, value, 0.0).to(tl.float64)
+        total += exact
+        squares += exact * exact
         counted = finite & inside
         largest = tl.maximum(largest, tl.where(counted, value, float("-inf")))
         smallest = tl.minimum(smallest, tl.where(counted, value, float("inf")))
         zeros += (inside & (value == 0)).to(tl.int32)
         broken += (~finite).to(tl.int32)
-    tl.store(row + 0, tl.sum(total))
-    tl.store(row + 1, tl.sum(squares))
-    tl.store(row + 2, tl.max(largest).to(tl.float64))
-    tl.store(row + 3, tl.min(smallest).to(tl.float64))
-    tl.store(row + 4, tl.sum(zeros).to(tl.float64))
+    tl.store(row + _SUM, tl.sum(total))
+    tl.store(row + _SQUARES, tl.sum(squares))
+    tl.store(row + _MAX, tl.max(largest).to(tl.float64))
+    tl.store(row + _MIN, tl.min(smallest).to(tl.float64))
+    tl.store(row + _ZEROS, tl.sum(zeros).to(tl.float64))
     if tl.sum(broken) > 0:
         nans, infs, negative = _careful_counts(numbers, first, count)
-        tl.store(row + 5, nans.to(tl.float64))
-        tl.store(row + 6, infs.to(tl.float64))
-        tl.store(row + 7, negative.to(tl.float64))
+        tl.store(row + _NANS, nans.to(tl.float64))
+        tl.store(row + _INFS, infs.to(tl.float64))
+        tl.store(row + _NEGATIVE_INFS, negative.to(tl.float64))
     else:
-        tl.store(row + 5, 0.0)
-        tl.store(row + 6, 0.0)
-        tl.store(row + 7, 0.0)
+        tl.store(row + _NANS, 0.0)
+        tl.store(row + _INFS, 0.0)
+        tl.store(row + _NEGATIVE_INFS, 0.0)
 
 
 @triton.jit
@@ -95,14 +100,14 @@ def _integers(numbers, first, count, row):
         largest = tl.maximum(largest, tl.where(inside, value, some))
         smallest = tl.minimum(smallest, tl.where(inside, value, some))
         zeros += (inside & (value == 0)).to(tl.int32)
-    tl.store(row + 0, tl.sum(total))
-    tl.store(row + 1, tl.sum(squares))
-    tl.store(row + 2, tl.max(largest).to(tl.float64, bitcast=True))
-    tl.store(row + 3, tl.min(smallest).to(tl.float64, bitcast=True))
-    tl.store(row + 4, tl.sum(zeros).to(tl.float64))
-    tl.store(row + 5, 0.0)
-    tl.store(row + 6, 0.0)
-    tl.store(row + 7, 0.0)
+    tl.store(row + _SUM, tl.sum(total))
+    tl.store(row + _SQUARES, tl.sum(squares))
+    tl.store(row + _MAX, tl.max(largest).to(tl.float64, bitcast=True))
+    tl.store(row + _MIN, tl.min(smallest).to(tl.float64, bitcast=True))
+    tl.store(row + _ZEROS, tl.sum(zeros).to(tl.float64))
+    tl.store(row + _NANS, 0.0)
+    tl.store(row + _INFS, 0.0)
+    tl.store(row + _NEGATIVE_INFS, 0.0)
 
 
 @triton.jit
@@ -158,7 +163,7 @@ def measure(table, rows, results, checksums, tables, ROWS: tl.constexpr, CHECKSU
     program = tl.program_id(0)
     entries = table.to(tl.pointer_type(tl.int64))
     numbers = tl.arange(0, ROWS)
-    # The host writes a table between launches, so no line of it that an earlier launch read may be believed.
+    # The host writes tables between launches: `.cv` reads past cache lines that an earlier launch filled.
     starts = tl.load(entries + numbers * 5 + 4, mask=numbers < rows, other=0x7FFFFFFF, cache_modifier=".cv")
     tensor = tl.sum((starts <= program).to(tl.int32)) - 1
     entry = entries + tensor * 5
@@ -167,7 +172,7 @@ def measure(table, rows, results, checksums, tables, ROWS: tl.constexpr, CHECKSU
     kind = tl.load(entry + 2, cache_modifier=".cv")
     size = tl.load(entry + 3, cache_modifier=".cv")
     first = (program - tl.load(entry + 4, cache_modifier=".cv")) * _CHUNK
-    row = results.to(tl.pointer_type(tl.float64)) + program * 8
+    row = results.to(tl.pointer_type(tl.float64)) + program * _FIELDS
     if kind == _BFLOAT16:
         _floats(address.to(tl.pointer_type(tl.bfloat16)), first, count, row)
     elif kind == _FLOAT32:

@@ -1,101 +1,95 @@
-"""What measures tensors where they lie: an arena for each device, and who waits for its readings."""
+"""Zero-copy measurement: the arena for each (dtype, device)."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 
 from torchparity.calls.guard.boundary import attempted
-from torchparity.kernels.arenas.host import Arena, HostArena
+from torchparity.devices import device_for
+from torchparity.kernels.arenas import Arena, PendingReadings
 from torchparity.recording.measuring.geometry import name_of
-from torchparity.recording.measuring.observed import Measurement
 
 _log = logging.getLogger("torchparity")
 
 
 @dataclass
-class _Device:
-    """An arena, and whether it still works; what it measured before it failed is still taken."""
+class _DeviceArena:
+    """An arena in use. After a flush that failed it takes no more tensors; what it measured before is still read."""
 
+    device: torch.device
     arena: Arena
     is_broken: bool = False
 
-    def finish(self) -> Callable[[], None]:
-        readings = self.arena.take()
-
-        def fill() -> None:
-            measurement: Measurement
-            for measurement, statistics, checksum in readings():
-                measurement.statistics, measurement.checksum = statistics, checksum
-
-        return fill
-
 
 class ArenaSlot:
-    """Measures tensors of one dtype on one device: `add(address, count, dtype, measurement)`, as arenas have it."""
+    """Measures tensors of one dtype on one device; `add` and `add_all` are those of the arena."""
 
-    __slots__ = ("add", "add_all", "dtype", "size")
+    __slots__ = ("add", "add_all", "dtype", "is_zero_copy", "itemsize")
 
-    def __init__(self, device: _Device, dtype: torch.dtype) -> None:
-        self.add, self.add_all = device.arena.add, device.arena.add_all
-        self.dtype, self.size = name_of(dtype), dtype.itemsize
+    def __init__(self, arena: Arena, dtype: torch.dtype) -> None:
+        self.add, self.add_all, self.is_zero_copy = arena.add, arena.add_all, arena.is_zero_copy
+        self.dtype, self.itemsize = name_of(dtype), dtype.itemsize
 
 
 class Arenas:
-    """Finds the arena of a tensor, and flushes and finishes all."""
+    """The arenas of one recording: made when the first tensor of their device comes, flushed and read together."""
 
     def __init__(self, *, exact: bool, checksums: bool) -> None:
         self._exact, self._checksums = exact, checksums
-        self._known: dict[tuple[torch.dtype, torch.device], ArenaSlot | None] = {}
-        self._devices: dict[torch.device, _Device | None] = {}
+        self._in_use: list[_DeviceArena] = []
+        self._fast: dict[torch.device, _DeviceArena | None] = {}
+        self._portable: dict[torch.device, _DeviceArena | None] = {}
+        self._slots: dict[tuple[torch.dtype, torch.device], ArenaSlot | None] = {}
+        self.zero_copy_slots: dict[tuple[torch.dtype, torch.device], ArenaSlot | None] = {}
         self.has_broken = False
 
-    def of(self, dtype: torch.dtype, device: torch.device) -> ArenaSlot | None:
-        """Return what measures such tensors, None where nothing does."""
-        try:
-            return self._known[dtype, device]
-        except KeyError:
-            found = self._known[dtype, device] = self._make(dtype, device)
-            return found
+    def slot(self, dtype: torch.dtype, device: torch.device) -> ArenaSlot | None:
+        """Return the arena for such tensors; None where they are measured one at a time on the host."""
+        key = dtype, device
+        if key not in self._slots:
+            self._slots[key] = self._find_slot(dtype, device)
+        return self._slots[key]
+
+    def zero_copy_slot(self, dtype: torch.dtype, device: torch.device) -> ArenaSlot | None:
+        """Return the arena that reads such tensors by their address, None where there is none."""
+        slot = self.slot(dtype, device)
+        if slot is not None and not slot.is_zero_copy:
+            slot = None
+        self.zero_copy_slots[dtype, device] = slot
+        return slot
 
     def flush(self) -> Exception | None:
-        """Measure what waits on every device; return what went wrong on the first that failed."""
-        first = None
-        for device in self._devices.values():
-            if device is not None:
-                failure = attempted(device.arena.flush)
-                if failure is not None:
-                    first = first or failure
-                    self._give_up(device)
-        return first
+        """Measure the queue of every arena; return the error of the first that failed."""
+        first_failure = None
+        for used in self._in_use:
+            failure = attempted(used.arena.flush)
+            if failure is not None:
+                first_failure = first_failure or failure
+                self._give_up(used)
+        return first_failure
 
-    def finish(self) -> list[Callable[[], None]]:
-        """Begin anew; return what fills in what was measured, when the devices have."""
-        return [device.finish() for device in self._devices.values() if device is not None]
+    def take_step(self) -> list[tuple[torch.device, PendingReadings]]:
+        """Start over; return the readings of the step, by device."""
+        return [(used.device, used.arena.take()) for used in self._in_use]
 
-    def _make(self, dtype: torch.dtype, device: torch.device) -> ArenaSlot | None:
-        if device not in self._devices:
-            arena = _arena_for(device, exact=self._exact, checksums=self._checksums)
-            self._devices[device] = None if arena is None else _Device(arena)
-        known = self._devices[device]
-        if known is None or known.is_broken or name_of(dtype) not in known.arena.dtypes:
-            return None
-        return ArenaSlot(known, dtype)
+    def _find_slot(self, dtype: torch.dtype, device: torch.device) -> ArenaSlot | None:
+        for arena_on in (self._fast_arena, self._portable_arena):
+            used = arena_on(device)
+            if used is not None and not used.is_broken and name_of(dtype) in used.arena.dtypes:
+                return ArenaSlot(used.arena, dtype)
+        return None
 
-    def _give_up(self, device: _Device) -> None:
-        if device.arena.drop():
-            device.is_broken = self.has_broken = True
-            self._known.clear()
+    def _fast_arena(self, device: torch.device) -> _DeviceArena | None:
+        if device not in self._fast:
+            self._fast[device] = self._use(device, self._make_fast_arena(device))
+        return self._fast[device]
 
-
-def _arena_for(device: torch.device, *, exact: bool, checksums: bool) -> Arena | None:
-    if device.type == "cpu":
-        return HostArena(exact=exact, checksums=checksums)
-    if device.type == "cuda":
-        arena = attempted(lambda: _cuda_arena(device, checksums=checksums))
+    def _make_fast_arena(self, device: torch.device) -> Arena | None:
+        plugin = device_for(device)
+        arena = attempted(lambda: plugin.arena(device, exact=self._exact, checksums=self._checksums))
         if not isinstance(arena, Exception):
             return arena
         _log.warning(
@@ -104,12 +98,24 @@ def _arena_for(device: torch.device, *, exact: bool, checksums: bool) -> Arena |
             type(arena).__name__,
             str(arena)[:200],
         )
-    return None
+        return None
 
+    def _portable_arena(self, device: torch.device) -> _DeviceArena | None:
+        if self._checksums:
+            return None
+        if device not in self._portable:
+            self._portable[device] = self._use(device, device_for(device).portable_arena(device))
+        return self._portable[device]
 
-def _cuda_arena(device: torch.device, *, checksums: bool) -> Arena:
-    from torchparity.kernels.arenas.cuda import CudaArena  # Triton takes a second to import
+    def _use(self, device: torch.device, arena: Arena | None) -> _DeviceArena | None:
+        if arena is None:
+            return None
+        used = _DeviceArena(device, arena)
+        self._in_use.append(used)
+        return used
 
-    arena = CudaArena(device, checksums=checksums)
-    arena.try_out()
-    return arena
+    def _give_up(self, used: _DeviceArena) -> None:
+        if used.arena.drop():
+            used.is_broken = self.has_broken = True
+            self._slots.clear()
+            self.zero_copy_slots.clear()

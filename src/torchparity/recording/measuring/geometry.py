@@ -1,24 +1,18 @@
-"""What can be said of a tensor's memory without reading it."""
+"""Facts about a tensor's memory and layout, without reading its values."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
-import msgspec
 import torch
 
-from torchparity.kernels.arenas.cuda_waiting import wait_for
-from torchparity.recording.measuring.buffer_pool import BufferPool
-from torchparity.records import Statistics
-from torchparity.storage import SharedTensor
-from torchparity.tensors import DTYPES, HostTensor
-from torchparity.tensors.torch_tensors import from_torch, memory
+from torchparity.tensors import DTYPES
 
-_LOW = (torch.float16, torch.bfloat16)
 PLAIN = frozenset({torch.Tensor, torch.nn.Parameter})
 POINT_TO_POINT: tuple[Any, ...] = (torch.distributed.P2POp,) if torch.distributed.is_available() else ()
+is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor  # by a transform such as torch.func.grad
 _NAMES = {
     kind: name for name in DTYPES if isinstance(kind := getattr(torch, name.removeprefix("torch."), None), torch.dtype)
 }
@@ -30,21 +24,21 @@ def name_of(dtype: torch.dtype) -> str:
 
 
 def tensors_in(value: Any) -> Iterator[torch.Tensor]:
-    """Yield the tensors among arguments, in lists and mappings too, each of which is looked into once."""
-    waiting, known = [value], set[int]()
+    """Yield the tensors among arguments, in nested lists and mappings too; each container is entered once."""
+    waiting, entered = [value], set[int]()
     while waiting:
-        found = waiting.pop()
-        if isinstance(found, torch.Tensor):
-            yield found
-        elif isinstance(found, (list, tuple, Mapping)) and id(found) not in known:
-            known.add(id(found))
-            waiting += [*(found.values() if isinstance(found, Mapping) else found)][::-1]
-        elif isinstance(found, POINT_TO_POINT):
-            yield found.tensor
+        entry = waiting.pop()
+        if isinstance(entry, torch.Tensor):
+            yield entry
+        elif isinstance(entry, (list, tuple, Mapping)) and id(entry) not in entered:
+            entered.add(id(entry))
+            waiting += [*(entry.values() if isinstance(entry, Mapping) else entry)][::-1]
+        elif isinstance(entry, POINT_TO_POINT):
+            yield entry.tensor
 
 
 def inner(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the tensor that has the memory: of a sharded one what this rank has, of a nested one all its numbers."""
+    """Return the tensor that has the memory: this rank's part of a sharded tensor, the values of a nested one."""
     local: torch.Tensor = getattr(tensor, "_local_tensor", tensor)
     if not local.is_nested:
         return local
@@ -53,19 +47,20 @@ def inner(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def has_holes(nested: torch.Tensor) -> bool:
-    """Tell whether there are numbers between those of a nested tensor that are not its own."""
+    """Tell whether a nested tensor's memory holds numbers between its own that are not part of it."""
     if nested.layout is torch.jagged:
         return nested._lengths is not None  # type: ignore[attr-defined]
     return not nested.is_contiguous()
 
 
 def is_measurable(tensor: torch.Tensor) -> bool:
+    """Tell whether a tensor is strided, of a dtype that can be recorded, and neither fake nor wrapped."""
     if tensor.is_nested:
         return False
     if tensor.layout is not torch.strided or tensor.dtype not in _NAMES or tensor.is_meta:
         return False
     if type(tensor) in PLAIN:
-        return not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+        return not is_wrapped(tensor)
     return type(tensor).__name__ != "FakeTensor" and not tensor.is_quantized
 
 
@@ -108,40 +103,3 @@ def unrepeated(tensor: torch.Tensor) -> tuple[torch.Tensor, int]:
             if step == 0 and size > 1:
                 tensor, times = tensor.detach().narrow(dimension, 0, 1), times * size
     return tensor, times
-
-
-def repeated(statistics: Statistics, times: int) -> Statistics:
-    """Return the statistics of a tensor that shows each element several times."""
-    norms = {name: getattr(statistics, name) for name in ("norm", "finite_norm")}
-    counts = {name: getattr(statistics, f"{name}_count") for name in ("nan", "inf", "negative_inf", "zero")}
-    return msgspec.structs.replace(
-        statistics,
-        **{name: None if norm is None else norm * times**0.5 for name, norm in norms.items()},
-        **{f"{name}_count": None if count is None else count * times for name, count in counts.items()},
-    )
-
-
-def widened(tensor: torch.Tensor) -> HostTensor:
-    """Return the values for statistics: without a copy where they are on the host, halves widened by torch."""
-    plain = tensor.detach()
-    if plain.device.type != "cpu":
-        plain = plain.cpu()
-    if plain.dtype in _LOW:
-        plain = plain.float()
-    if plain.is_conj() or plain.is_neg():
-        plain = plain.resolve_conj().resolve_neg()
-    return HostTensor(name_of(plain.dtype), memory(plain))
-
-
-def copied(tensor: torch.Tensor, buffers: BufferPool) -> SharedTensor:
-    """Return a copy of the values that nobody changes; on CUDA it arrives by itself while the training goes on."""
-    if tensor.device.type == "cpu":
-        return SharedTensor(HostTensor(name_of(tensor.dtype), memory(buffers.copy(tensor.detach()))))
-    if tensor.device.type != "cuda":
-        return SharedTensor(from_torch(tensor))  # a copy in any case
-    shown = tensor.detach().resolve_conj().resolve_neg().contiguous()
-    pinned = torch.empty(shown.shape, dtype=shown.dtype, pin_memory=True)
-    pinned.copy_(shown, non_blocking=True)
-    arrived = torch.cuda.Event()  # type: ignore[no-untyped-call]
-    arrived.record(torch.cuda.current_stream(tensor.device))
-    return SharedTensor(HostTensor(name_of(pinned.dtype), memory(pinned)), partial(wait_for, arrived))

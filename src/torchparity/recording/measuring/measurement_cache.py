@@ -1,349 +1,224 @@
-"""Measures each tensor once: statistics, checksum or a copy, by what the task keeps.
+"""The measurement cache: every tensor of a step is measured once, however many calls show it.
 
-The same tensor at the same version is not looked at twice. A tensor is known by its
-memory, offset, shape and stride.
+A tensor is found again by its storage, offset, shape, stride and dtype (a `ViewKey`). A hit returns the
+observed tensor of the first time. A miss queues the tensor for the arena of its device, or measures it
+at once where there is none; a view that shows the same numbers as another shares its measurement.
+`flush` measures the queue, `finish_step` ends a step and returns its measurements, still to be filled in.
 
-Tensors wait for `flush`, which measures all of them in one go; what came out is filled in
-by `finish`, when the step ends.
+An entry holds as long as its storage has not been written. In-place writes bump `Tensor._version`, which
+is part of the key; writes that do not bump it have to be reported:
+
+    invalidate(*tensors)      these were written
+    never_cache(*tensors)     these may be written at any time from now on
+    invalidate_all()          anything may have been written
 """
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
 
 import torch
 
-from torchparity.kernels.arenas.portable import PortableArena, is_portable
-from torchparity.kernels.cpu import CpuKernel
-from torchparity.kernels.xor import xor_checksum
-from torchparity.recording.measuring.arenas import Arenas, ArenaSlot
-from torchparity.recording.measuring.buffer_pool import BufferPool
-from torchparity.recording.measuring.geometry import (
-    PLAIN,
-    copied,
-    has_holes,
-    has_memory,
-    inner,
-    is_dense,
-    is_measurable,
-    repeated,
-    unrepeated,
-    widened,
-)
-from torchparity.recording.measuring.observed import Measurement, ObservedTensor
-from torchparity.recording.measuring.storage_generations import StorageGenerations
-from torchparity.storage import SharedTensor
-from torchparity.tensors.torch_tensors import from_torch
-
-_LOW = (torch.float16, torch.bfloat16)
-_is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
-_transform = torch._C._functorch.peek_interpreter_stack
-Store = Callable[[SharedTensor], None]
-
-
-@dataclass(frozen=True)
-class Kept:
-    """What a task keeps of every tensor."""
-
-    checksum: bool = False
-    values: bool = False
-    xor: bool = False  # another checksum, and no statistics
-    by_shape: bool = False  # the format stores a tensor with its shape, so a reshaped view is another tensor
-
-
-def _seen(tensor: torch.Tensor, measurement: Measurement) -> ObservedTensor:
-    return ObservedTensor(tensor.dtype, tuple(tensor.shape), tensor.requires_grad, measurement)
-
-
-def _unmeasured(tensor: torch.Tensor) -> ObservedTensor:
-    return ObservedTensor(tensor.dtype, tuple(tensor.shape), tensor.requires_grad, None, _form(tensor))
-
-
-def _form(tensor: torch.Tensor) -> str | None:
-    if tensor.is_meta:
-        return "meta"
-    return None if tensor.layout is torch.strided else str(tensor.layout).removeprefix("torch.")
-
-
-def _outside_of_transforms() -> AbstractContextManager[object]:
-    """Compute with plain tensors as plain ones: inside torch.func.grad, say, what comes out would be wrapped."""
-    return nullcontext() if _transform() is None else torch._C._DisableFuncTorch()
+from torchparity.recording.measuring.cache_tables import CacheTables
+from torchparity.recording.measuring.geometry import PLAIN, has_holes, has_memory, inner, is_measurable, is_wrapped
+from torchparity.recording.measuring.keys import Extent, values_key, view_key
+from torchparity.recording.measuring.measurer import MeasurementOptions, Measurer, Store
+from torchparity.recording.measuring.observed import Measurement, ObservedList, ObservedTensor
+from torchparity.recording.measuring.pending import PendingMeasurements
+from torchparity.recording.measuring.tensor_lists import FEWEST, ListCache
 
 
 class MeasurementCache:
-    """Looks at tensors for one recording; `finish` at the end of each step."""
+    """Observes tensors for one recording; used from the training thread and from autograd's."""
 
-    def __init__(self, kept: Kept, *, exact: bool, store: Store | None = None) -> None:
-        self._kept = kept
-        self._store, self._buffers = store, BufferPool()
-        self._kernel = CpuKernel(exact=exact)
-        self.lock = threading.RLock()
-        self._seen: dict[Any, ObservedTensor] = {}
-        self._measured: dict[Any, Measurement] = {}
-        self.generations = StorageGenerations()
-        self._arenas = Arenas(exact=exact, checksums=kept.checksum)
-        self._portable = PortableArena()
-        self._portable_open: list[tuple[Measurement, int]] = []
-        self._repeated: list[tuple[Measurement, Measurement, int]] = []  # expanded tensors, each element once
-        self._waiting: list[torch.Tensor] = []
-        self._is_plain = not kept.values and not kept.xor
-        from torchparity.recording.measuring.tensor_lists import ListCache
-
-        self._lists = ListCache(self)
+    def __init__(self, options: MeasurementOptions, *, exact: bool, store: Store | None = None) -> None:
+        self._measurer = Measurer(options, exact=exact, store=store)
+        self._tables = CacheTables()
+        self._lists = ListCache(self._tables, self._measurer, self.observe)
+        self._by_shape, self._allows_zero_copy = options.by_shape, options.allows_zero_copy
+        # The same objects once more: each lookup through another object costs on the hot path.
+        self._lock, self._generations = self._tables.lock, self._tables.generations
+        self._observed, self._measurements = self._tables.observed, self._tables.measurements
+        self._generation_of = self._generations.current
+        self._arenas = self._measurer.arenas
+        self._zero_copy_slots, self._queued = self._arenas.zero_copy_slots, self._measurer.queued
 
     def observe(self, tensor: torch.Tensor, *, remember: bool = True, keep_values: bool = False) -> ObservedTensor:
-        observed = self._observe(tensor, keep=remember)
-        if keep_values and observed.measurement is not None and observed.measurement.values is None:
-            observed.measurement.values = self.copy(inner(tensor))
-        return observed
+        """Return the observed tensor: on a hit that of the first time, on a miss a new one that is being measured.
+
+        Without `remember` the tensor is measured anew and not cached; with `keep_values` its values are copied too.
+        """
+        if keep_values:
+            return self._observe_with_values(tensor, remember=remember)
+        if type(tensor) not in PLAIN:
+            tensor = getattr(tensor, "_local_tensor", tensor)  # of a sharded tensor the part of this rank
+            if tensor.is_nested:
+                return self._observe_nested(tensor, remember=remember)
+        try:
+            storage = tensor.untyped_storage()
+            version = tensor._version
+            offset: int = tensor.storage_offset()  # type: ignore[assignment]
+            shape = tuple(tensor.shape)  # a Size would be walked by the garbage collector
+            stride = tensor.stride()
+            dtype = tensor.dtype
+            requires_grad = tensor.requires_grad
+            negative = tensor.is_neg()
+            conjugate = dtype.is_complex and tensor.is_conj()
+            generation = self._generation_of.get(storage._cdata)
+            observed = self._observed.get(  # by `view_key`, without the call
+                (generation, version, offset, shape, stride, dtype, requires_grad, negative, conjugate)
+            )
+        except (RuntimeError, NotImplementedError, TypeError):
+            # No storage, or an inference tensor, which has no version, or a symbolic size, which has no hash.
+            return self._observe_unversioned(tensor, remember=remember)
+        if observed is not None and remember:
+            return observed
+        with self._lock:
+            if remember and self._allows_zero_copy and not negative:
+                observed = self._queue_in_place(tensor, storage, version, offset, shape, stride, dtype, requires_grad)
+                if observed is not None:
+                    return observed
+            return self._observe_new(tensor, storage, remember=remember)
 
     def observe_all(
         self, tensors: Sequence[torch.Tensor], *, remember: bool = True, keep_values: bool = False
     ) -> list[ObservedTensor]:
-        if remember and not keep_values and len(tensors) >= 8 and set(map(type, tensors)) <= PLAIN:
-            seen = self._lists.observe(tensors)
-            if seen is not None:
-                return list(seen.tensors)
-        if keep_values:
-            return [self.observe(tensor, remember=remember, keep_values=True) for tensor in tensors]
-        return [self._observe(tensor, keep=remember) for tensor in tensors]
+        """Observe the tensors of a call together; the list returned may be cached and must not be changed."""
+        if remember and not keep_values and len(tensors) >= FEWEST:
+            observed_list = self._lists.observe(tensors)
+            if observed_list is not None:
+                return observed_list.tensors
+        observe = self.observe
+        return [observe(tensor, remember=remember, keep_values=keep_values) for tensor in tensors]
 
-    def _observe(self, tensor: torch.Tensor, *, keep: bool = True) -> ObservedTensor:
-        """Return what is known of a tensor, adding it to what waits if need be; without `keep` it is not remembered."""
-        if type(tensor) not in PLAIN:
-            tensor = getattr(tensor, "_local_tensor", tensor)  # a sharded tensor: what this rank has of it
-            if tensor.is_nested:
-                return self._nested(tensor, keep=keep)
-        try:
-            memory = tensor.untyped_storage()
-            dtype = tensor.dtype
-            look = (
-                self.generations.numbers.get(memory._cdata),
-                tensor._version,
-                tensor.storage_offset(),
-                tuple(tensor.shape),  # a Size would be walked by the garbage collector
-                tensor.stride(),
-                dtype,
-                tensor.requires_grad,
-                tensor.is_neg(),
-                dtype.is_complex and tensor.is_conj(),
-            )
-            found = self._seen.get(look)
-        except (RuntimeError, NotImplementedError, TypeError):
-            # No storage, or a tensor of inference, which has no version, or a symbol for a size, which has no hash.
-            return self._unversioned(tensor)
-        if found is not None and keep:
-            return found
-        with self.lock:
-            if keep and self._is_plain:
-                found = self._where_it_lies(tensor, memory, look)
-                if found is not None:
-                    return found
-            return self._first_sight(tensor, memory, look, keep=keep)
-
-    @property
-    def takes_lists(self) -> bool:
-        """Whether tensors may be measured many at a time: not where a copy or a sum of each is kept."""
-        return self._is_plain and not self._arenas.has_broken
-
-    def arena_for(self, dtype: torch.dtype, device: torch.device) -> ArenaSlot | None:
-        """Return what measures such tensors where they lie, None where nothing does."""
-        return self._arenas.of(dtype, device)
-
-    def measure_all(
-        self, tensors: Sequence[torch.Tensor], addresses: Sequence[int], seen: Sequence[ObservedTensor]
-    ) -> None:
-        """Add tensors of one arena to what waits, at a version at which nobody saw them."""
-        arena = seen[0].arena
-        with self.lock:
-            self._waiting += tensors
-            counts, owners = [entry.count for entry in seen], [entry.measurement for entry in seen]
-            arena.add_all(addresses, counts, arena.dtype, owners)
-
-    def remember_all(self, looks: Sequence[Any], seen: Sequence[ObservedTensor]) -> None:
-        """Know tensors that were measured together when they are seen one by one."""
-        with self.lock:
-            self._seen.update(zip(looks, seen, strict=True))
-            for look, entry in zip(looks, seen, strict=True):
-                place = (look[0], look[2], look[5], (look[3], look[4]) if self._kept.by_shape else entry.count)
-                if entry.measurement is not None:
-                    self._measured[place] = entry.measurement
+    def observe_list(self, tensors: Sequence[torch.Tensor]) -> ObservedList | None:
+        """Observe a long list through the cache of lists; None where its entries must be observed one by one."""
+        return self._lists.observe(tensors)
 
     def flush(self) -> None:
-        """Measure what waits: from here on those tensors may change, and be gone."""
-        if self._waiting:
-            with self.lock:
-                failure = self._arenas.flush()
-                self._waiting.clear()
-            if failure is not None:
-                raise failure
-
-    def never_cache(self, *tensors: torch.Tensor) -> None:
-        """Somebody got at the memory itself: it may change from now on without a new version."""
-        self.flush()
-        with self.lock:
-            for tensor in map(inner, tensors):
-                if is_measurable(tensor) and has_memory(tensor):
-                    self.generations.never_cache(tensor.untyped_storage())
-
-    def invalidate_all(self) -> None:
-        """Forget what was known of every memory: something wrote that nobody saw."""
-        with self.lock:
-            self.generations.drop_all()
-
-    def moved_on(self, storages: Sequence[int], versions: Sequence[int]) -> None:
-        with self.lock:
-            self.generations.moved_on(storages, versions)
-
-    def copy(self, tensor: torch.Tensor) -> SharedTensor:
-        """Return the values as they are now, on their way to the disk where they can go ahead of their records."""
-        with _outside_of_transforms():
-            values = copied(tensor, self._buffers)
-        if self._store is not None:
-            self._store(values)
-        return values
+        """Measure the queue: from here on its tensors may change or be freed."""
+        if self._queued:
+            with self._lock:
+                self._measurer.flush()
 
     def invalidate(self, *tensors: torch.Tensor) -> None:
-        """Forget what was known of the tensors' memory: it was written without a new version."""
-        with self.lock:
+        """Invalidate the storages of these tensors: they were written without a new version.
+
+        Or with one that an alias of the storage, which has a version counter of its own, may have had before.
+        """
+        with self._lock:
+            for tensor in tensors:
+                try:
+                    address = inner(tensor).untyped_storage()._cdata
+                except (RuntimeError, NotImplementedError):  # no storage, nothing cached
+                    continue
+                self._generations.invalidate(address)
+
+    def never_cache(self, *tensors: torch.Tensor) -> None:
+        """Measure these storages anew whenever they are observed: they may be written without a new version."""
+        self.flush()
+        with self._lock:
             for tensor in map(inner, tensors):
                 if is_measurable(tensor) and has_memory(tensor):
-                    self.generations.invalidate(tensor.untyped_storage())
+                    self._generations.never_cache(tensor.untyped_storage())
 
-    def invalidate_aliases(self, *tensors: torch.Tensor) -> None:
-        """Forget what was known of the tensors' memory, which may have other tensors with versions of their own."""
-        with self.lock:
-            for tensor in map(inner, tensors):
-                with suppress(RuntimeError, NotImplementedError):  # what has no memory was not written
-                    self.generations.drop_known(tensor.untyped_storage()._cdata)
+    def invalidate_all(self) -> None:
+        """Invalidate every storage: something unseen may have written any of them."""
+        with self._lock:
+            self._generations.invalidate_all()
 
-    def finish(self) -> Callable[[], None]:
-        """Forget the step's tensors; return what waits for the devices and fills in every measurement."""
-        with self.lock:
+    def finish_step(self) -> PendingMeasurements:
+        """Empty the cache; return the step's measurements, which `wait` fills in when the devices are done."""
+        with self._lock:
             self.flush()
-            self._lists.forget()
-            portable, self._portable_open = self._portable_open, []
-            expanded, self._repeated = self._repeated, []
-            self._seen.clear()
-            self._measured.clear()
-            self.generations.clear()
-            fills = self._arenas.finish()
-            statistics = self._portable.take()
-            for measurement, number in portable:
-                measurement.statistics = statistics[number]
+            self._tables.clear()
+            self._lists.clear()
+            return self._measurer.take_step()
 
-        def fill() -> None:
-            for each in fills:
-                each()
-            for measurement, once, times in expanded:
-                measurement.statistics = repeated(once.statistics, times) if once.statistics is not None else None
-
-        return fill
-
-    def _where_it_lies(self, tensor: torch.Tensor, memory: torch.UntypedStorage, look: Any) -> ObservedTensor | None:
-        """Let nearly every tensor wait to be measured where it lies; None where it is of another kind."""
-        arena = self._arenas.of(look[5], tensor.device)
+    def _queue_in_place(
+        self,
+        tensor: torch.Tensor,
+        storage: torch.UntypedStorage,
+        version: int,
+        offset: int,
+        shape: tuple[int, ...],
+        stride: tuple[int, ...],
+        dtype: torch.dtype,
+        requires_grad: bool,
+    ) -> ObservedTensor | None:
+        """Queue a tensor for a zero-copy arena, as nearly all can be; None where it needs a closer look."""
+        device = tensor.device
+        try:
+            arena = self._zero_copy_slots[dtype, device]
+        except KeyError:
+            arena = self._arenas.zero_copy_slot(dtype, device)
         count = tensor.numel()
-        if arena is None or not count or look[7] or type(tensor) not in PLAIN or not tensor.is_contiguous():
+        if arena is None or not count or type(tensor) not in PLAIN or not tensor.is_contiguous():
             return None
-        if memory.nbytes() < (look[2] + count) * arena.size or not memory.resizable() or _is_wrapped(tensor):
-            return None  # What NumPy or a file shares cannot be resized, and can change without a new version.
+        if storage.nbytes() < (offset + count) * arena.itemsize or not storage.resizable() or is_wrapped(tensor):
+            return None  # a storage shared with NumPy or a file is not resizable, and can change without a new version
         address = tensor.data_ptr()
-        if not address or memory._cdata in self.generations.distrusted:
+        if not address or storage._cdata in self._generations.uncacheable:
             return None
-        number = self.generations.number(memory, look[1])
-        # Contiguous views of one memory differ by their counts alone.
-        place = (number, look[2], look[5], (look[3], look[4]) if self._kept.by_shape else count)
-        measurement = self._measured.get(place)
+        generation = self._generations.at_version(storage, version)
+        of_values = values_key(generation, offset, dtype, (shape, stride) if self._by_shape else count)
+        measurement = self._measurements.get(of_values)
         if measurement is None:
-            measurement = self._measured[place] = Measurement()
-            self._waiting.append(tensor)
-            arena.add(address, count, arena.dtype, measurement)
-        seen = ObservedTensor(look[5], look[3], look[6], measurement, None, arena, count)
-        self._seen[(number, *look[1:])] = seen
-        return seen
+            measurement = self._measurements[of_values] = Measurement()
+            self._queued.append(tensor)
+            arena.add(tensor, address, count, arena.dtype, measurement)
+        observed = ObservedTensor(dtype, shape, requires_grad, measurement, None, arena, count)
+        self._observed[generation, version, offset, shape, stride, dtype, requires_grad, False, False] = observed
+        return observed
 
-    def _nested(self, tensor: torch.Tensor, *, keep: bool = True) -> ObservedTensor:
+    def _observe_new(self, tensor: torch.Tensor, storage: torch.UntypedStorage, *, remember: bool) -> ObservedTensor:
+        """Observe a tensor of any kind that is not in the cache."""
+        if not is_measurable(tensor) or not has_memory(tensor):
+            return _unmeasured(tensor)
+        if not remember or storage._cdata in self._generations.uncacheable or not storage.resizable():
+            return _measured(tensor, self._measurer.measure(tensor))
+        version, offset, dtype = tensor._version, int(tensor.storage_offset()), tensor.dtype
+        shape, stride = tuple(tensor.shape), tensor.stride()
+        negative, conjugate = tensor.is_neg(), tensor.is_conj()
+        generation = self._generations.at_version(storage, version)
+        extent: Extent = (shape, stride)
+        if tensor.is_contiguous() and not self._by_shape:
+            extent = tensor.numel()  # contiguous views differ by their number of elements alone
+        of_values = values_key(generation, offset, dtype, extent, negative, conjugate)
+        measurement = self._measurements.get(of_values)
+        if measurement is None:
+            measurement = self._measurements[of_values] = self._measurer.measure(tensor)
+        of_view = view_key(generation, version, offset, shape, stride, dtype, tensor.requires_grad, negative, conjugate)
+        observed = self._observed[of_view] = _measured(tensor, measurement)
+        return observed
+
+    def _observe_with_values(self, tensor: torch.Tensor, *, remember: bool) -> ObservedTensor:
+        observed = self.observe(tensor, remember=remember)
+        if observed.measurement is not None and observed.measurement.values is None:
+            observed.measurement.values = self._measurer.copy(inner(tensor))
+        return observed
+
+    def _observe_nested(self, tensor: torch.Tensor, *, remember: bool) -> ObservedTensor:
         form = "jagged" if tensor.layout is torch.jagged else "nested"
         if has_holes(tensor):
             return ObservedTensor(tensor.dtype, (int(tensor.size(0)),), tensor.requires_grad, None, form)
-        seen = self._observe(inner(tensor), keep=keep)
-        return ObservedTensor(seen.dtype, seen.shape, tensor.requires_grad, seen.measurement, form)
+        values = self.observe(inner(tensor), remember=remember)
+        return ObservedTensor(values.dtype, values.shape, tensor.requires_grad, values.measurement, form)
 
-    def _unversioned(self, tensor: torch.Tensor) -> ObservedTensor:
+    def _observe_unversioned(self, tensor: torch.Tensor, *, remember: bool) -> ObservedTensor:
         if tensor.is_nested:
-            return self._nested(tensor)
+            return self._observe_nested(tensor, remember=remember)
         if not is_measurable(tensor) or not has_memory(tensor):
             return _unmeasured(tensor)
-        with self.lock:
-            return _seen(tensor, self._measure(tensor))
+        with self._lock:
+            return _measured(tensor, self._measurer.measure(tensor))
 
-    def _first_sight(
-        self, tensor: torch.Tensor, memory: torch.UntypedStorage, look: Any, *, keep: bool
-    ) -> ObservedTensor:
-        if not is_measurable(tensor) or not has_memory(tensor):
-            return _unmeasured(tensor)
-        if not keep or memory._cdata in self.generations.distrusted or not memory.resizable():
-            return _seen(tensor, self._measure(tensor))
-        number = self.generations.number(memory, look[1])
-        place = (number, look[2], tensor.dtype, look[-2:], self._geometry(tensor))
-        measurement = self._measured.get(place)
-        if measurement is None:
-            measurement = self._measured[place] = self._measure(tensor)
-        seen = self._seen[(number, *look[1:])] = _seen(tensor, measurement)
-        return seen
 
-    def _geometry(self, tensor: torch.Tensor) -> Any:
-        """Return what makes two views of one storage the same numbers: contiguous ones differ by count alone."""
-        if tensor.is_contiguous() and not self._kept.by_shape:
-            return tensor.numel()
-        return tuple(tensor.shape), tensor.stride()
+def _measured(tensor: torch.Tensor, measurement: Measurement) -> ObservedTensor:
+    return ObservedTensor(tensor.dtype, tuple(tensor.shape), tensor.requires_grad, measurement)
 
-    def _measure(self, tensor: torch.Tensor) -> Measurement:
-        with _outside_of_transforms():
-            return self._measure_plain(tensor)
 
-    def _measure_plain(self, tensor: torch.Tensor) -> Measurement:
-        measurement = Measurement()
-        if self._kept.values:
-            measurement.values = self.copy(tensor)
-        if self._kept.xor:
-            measurement.checksum = xor_checksum(from_torch(tensor))
-            return measurement
-        if 0 in tensor.stride() and not self._kept.checksum:
-            tensor, times = unrepeated(tensor)
-            once = Measurement()
-            self._repeated.append((measurement, once, times))
-            if not self._wait_for_arena(tensor, once):
-                self._measure_now(tensor, once)
-        elif not self._wait_for_arena(tensor, measurement):
-            self._measure_now(tensor, measurement)
-        return measurement
-
-    def _wait_for_arena(self, tensor: torch.Tensor, measurement: Measurement) -> bool:
-        """Add a tensor to what waits; False where it is of a kind that no arena measures."""
-        if not tensor.numel() or tensor.is_neg():
-            return False
-        arena = self._arenas.of(tensor.dtype, tensor.device)
-        if arena is None and tensor.dtype in _LOW and not self._kept.checksum:
-            arena = self._arenas.of(torch.float32, tensor.device)
-            tensor = tensor.detach().float() if arena is not None else tensor
-        if arena is None:
-            return False
-        if not (tensor.is_contiguous() if self._kept.checksum else is_dense(tensor)):
-            tensor = tensor.detach().contiguous()
-        self._waiting.append(tensor)
-        arena.add(tensor.data_ptr(), tensor.numel(), arena.dtype, measurement)
-        return True
-
-    def _measure_now(self, tensor: torch.Tensor, measurement: Measurement) -> None:
-        if tensor.device.type != "cpu" and tensor.numel() and not self._kept.checksum and is_portable(tensor):
-            self._portable_open.append((measurement, self._portable.add(tensor)))
-            return
-        measurement.statistics = self._kernel.statistics(widened(tensor))
-        if self._kept.checksum:
-            measurement.checksum = self._kernel.checksum(from_torch(tensor))
+def _unmeasured(tensor: torch.Tensor) -> ObservedTensor:
+    layout = None if tensor.layout is torch.strided else str(tensor.layout).removeprefix("torch.")
+    form = "meta" if tensor.is_meta else layout
+    return ObservedTensor(tensor.dtype, tuple(tensor.shape), tensor.requires_grad, None, form)

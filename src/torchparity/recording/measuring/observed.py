@@ -1,4 +1,4 @@
-"""What was seen of tensors: kept until the step ends, and turned into leaves then.
+"""Observed tensors and their measurements: kept until the step ends, and turned into leaves then.
 
 None of it is tracked by the garbage collector, which would walk thousands of objects,
 again and again, in the middle of a training step.
@@ -18,7 +18,7 @@ from torchparity.storage.encoding import finite_tensor_json, tensor_json
 
 
 class Measurement(msgspec.Struct, gc=False):
-    """What is known of one tensor at one version; filled in when the step ends."""
+    """The numbers of one tensor at one version; filled in when the step ends."""
 
     statistics: Statistics | None = None
     checksum: str | None = None
@@ -26,44 +26,45 @@ class Measurement(msgspec.Struct, gc=False):
 
 
 class ObservedTensor(msgspec.Struct, gc=False):
-    """A tensor as calls saw it."""
+    """A tensor as a call showed it."""
 
     dtype: torch.dtype
     shape: tuple[int, ...]
     requires_grad: bool
     measurement: Measurement | None
     layout: str | None = None
-    arena: Any = None  # what measures it where it lies, if anything does
+    arena: Any = None  # the `ArenaSlot` of a tensor measured without a copy
     count: int = 0
-    made: TensorLeaf | None = None
-    json: msgspec.Raw | None = None
+    cached_leaf: TensorLeaf | None = None
+    cached_json: msgspec.Raw | None = None
 
     def encoded(self) -> msgspec.Raw:
         """Return the leaf as JSON."""
-        if self.json is None:
-            known = self.measurement
-            if known is not None and known.statistics is not None and self.layout is None:
-                needed, checksum = self.requires_grad, known.checksum
-                self.json = finite_tensor_json(name_of(self.dtype), self.shape, known.statistics, needed, checksum)
-            self.json = self.json or tensor_json(self.leaf())
-        return self.json
+        if self.cached_json is None:
+            measured = self.measurement
+            if measured is not None and measured.statistics is not None and self.layout is None:
+                self.cached_json = finite_tensor_json(
+                    name_of(self.dtype), self.shape, measured.statistics, self.requires_grad, measured.checksum
+                )
+            self.cached_json = self.cached_json or tensor_json(self.leaf())
+        return self.cached_json
 
     def leaf(self) -> TensorLeaf:
         """Return the leaf of every item that showed this tensor; call it when the step is over."""
-        if self.made is None:
-            known = self.measurement
-            self.made = TensorLeaf(
+        if self.cached_leaf is None:
+            measured = self.measurement
+            self.cached_leaf = TensorLeaf(
                 dtype=name_of(self.dtype),
                 shape=self.shape,
-                statistics=known.statistics if known else None,
-                checksum=known.checksum if known else None,
+                statistics=measured.statistics if measured else None,
+                checksum=measured.checksum if measured else None,
                 requires_grad=self.requires_grad,
                 layout=self.layout,
             )
-        return self.made
+        return self.cached_leaf
 
 
 class ObservedList(msgspec.Struct, gc=False):
-    """A list of tensors as a call saw it."""
+    """A list of tensors as a call showed it."""
 
     tensors: list[ObservedTensor]

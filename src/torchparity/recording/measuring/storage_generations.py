@@ -1,4 +1,4 @@
-"""Which memory is which: a number for each storage, and another one whenever what was known of it no longer holds.
+"""The generation of each storage: a number in every cache key, replaced to invalidate the storage's entries.
 
 A weak reference pins a storage's identity, so memory that was freed and used again is not
 mistaken for what was there before. No reference is held to tensors themselves, not even a
@@ -13,122 +13,111 @@ from typing import Any
 
 import torch
 
-_UNSWEPT = 32 << 20  # bytes of memory that may be gone and still pinned
-_UNSWEPT_EACH = 8 << 10  # and more where there are many to look through
+from torchparity.devices import device_for
+
+_UNSWEPT = 32 << 20  # bytes of host memory that may be freed while their storages are still pinned
+_UNSWEPT_EACH = 8 << 10  # and more where there are many storages to look through
 
 
 class StorageGenerations:
-    """Numbers memories within a step; the caller holds a lock while it changes anything."""
+    """Generations of storages within a step, by the address of the storage; changes need the cache's lock."""
 
     def __init__(self) -> None:
-        self.numbers: dict[int, int] = {}  # by the address of the storage
+        self.current: dict[int, int] = {}
+        self.uncacheable: set[int] = set()
         self._next = count()
-        self._versions: dict[int, int] = {}  # at which each memory was seen last
-        self._pins: dict[int, Any] = {}  # weak references, in the form that is no object
-        self._pinned_bytes = 0  # since the last sweep
-        self.distrusted: set[int] = set()
-        self._rewritten: set[int] = set()
+        self._versions: dict[int, int] = {}  # at which each storage was observed last
+        self._pins: dict[int, Any] = {}  # weak references, as torch's pointers instead of objects
+        self._pinned_bytes = 0  # of host memory, since the last sweep
 
-    def number(self, memory: torch.UntypedStorage, version: int) -> int:
-        """Return the number of a memory that is seen at this version; what was known of it at others is dropped.
+    def at_version(self, storage: torch.UntypedStorage, version: int) -> int:
+        """Return the generation of a storage that is observed at this version; a new one if it was at another.
 
-        Tensors whose data somebody replaced share a memory and count versions each on its own:
-        a version that comes again need not be what it was.
+        Tensors whose `.data` somebody replaced share a storage and count versions each on its own:
+        a version that comes again need not mean the same values.
         """
-        storage = memory._cdata
-        if self._versions.get(storage) == version:
-            return self.numbers[storage]
-        if storage not in self._pins:
-            self.pin(memory)
-        self._versions[storage] = version
-        number = self.numbers[storage] = next(self._next)
-        return number
+        address = storage._cdata
+        if self._versions.get(address) == version:
+            return self.current[address]
+        if address not in self._pins:
+            self._pin(storage, address)
+        self._versions[address] = version
+        generation = self.current[address] = next(self._next)
+        return generation
 
-    def number_new(
-        self, memories: Sequence[torch.UntypedStorage], storages: Sequence[int], versions: Iterable[int]
+    def of_new(
+        self, storages: Sequence[torch.UntypedStorage], addresses: Sequence[int], versions: Iterable[int]
     ) -> list[int]:
-        """Return numbers for memories that nobody saw, all different and of one device."""
-        self._pins.update(zip(storages, map(torch.UntypedStorage._weak_ref, memories), strict=True))
-        self._versions.update(zip(storages, versions, strict=True))
-        numbers = list(islice(self._next, len(storages)))
-        self.numbers.update(zip(storages, numbers, strict=True))
-        if memories[0].device.type == "cpu":
-            self._pinned_bytes += sum(map(torch.UntypedStorage.nbytes, memories))
-            self._sweep_if_many()
-        return numbers
+        """Return generations for storages that were never observed, all different and on one device."""
+        self._pins.update(zip(addresses, map(torch.UntypedStorage._weak_ref, storages), strict=True))
+        self._versions.update(zip(addresses, versions, strict=True))
+        generations = list(islice(self._next, len(addresses)))
+        self.current.update(zip(addresses, generations, strict=True))
+        if device_for(storages[0].device).is_host:
+            self._pinned_bytes += sum(map(torch.UntypedStorage.nbytes, storages))
+            if self._pinned_bytes > _UNSWEPT:
+                self._sweep_if_due()
+        return generations
 
-    def pin(self, memory: torch.UntypedStorage) -> None:
-        storage = memory._cdata
-        if storage not in self._pins:
-            self._pins[storage] = memory._weak_ref()
-            if memory.device.type == "cpu":
-                self._pinned_bytes += memory.nbytes()
-                self._sweep_if_many()
+    def advance(self, addresses: Iterable[int], versions: Iterable[int]) -> None:
+        """Note at which versions pinned storages were observed; those at another version get a new generation."""
+        last_versions = self._versions
+        for address, version in zip(addresses, versions, strict=True):
+            if last_versions.get(address) != version:
+                last_versions[address] = version
+                self.current[address] = next(self._next)
 
-    def drop(self, storage: int) -> None:
-        """Make what was known of a memory too old to be found."""
-        self.numbers[storage] = next(self._next)
+    def invalidate(self, address: int) -> None:
+        """Give a storage a new generation; one that was never observed has nothing to invalidate."""
+        if address in self.current:
+            self.current[address] = next(self._next)
 
-    def drop_known(self, storage: int) -> None:
-        if storage in self.numbers:
-            self.drop(storage)
+    def invalidate_all(self) -> None:
+        """Give every storage a new generation."""
+        for address in self.current:
+            self.current[address] = next(self._next)
 
-    def drop_all(self) -> None:
-        for storage in self._pins:
-            self.drop(storage)
+    def never_cache(self, storage: torch.UntypedStorage) -> None:
+        """From now on this storage may change without a new version."""
+        address = storage._cdata
+        if address not in self._pins:
+            self._pin(storage, address)
+        self.uncacheable.add(address)
+        self.current[address] = next(self._next)
 
-    def never_cache(self, memory: torch.UntypedStorage) -> None:
-        """Note that from now on this memory may change without a new version."""
-        self.pin(memory)
-        self.distrusted.add(memory._cdata)
-        self.drop(memory._cdata)
-
-    def invalidate(self, memory: torch.UntypedStorage) -> None:
-        """Note that this memory was changed without a new version."""
-        self.pin(memory)
-        self._rewritten.add(memory._cdata)
-        self.drop(memory._cdata)
-
-    def trusts(self, storages: Iterable[int]) -> bool:
-        """Tell whether a new version is the only way in which these memories change."""
-        return self.distrusted.isdisjoint(storages) and self._rewritten.isdisjoint(storages)
-
-    def holds(self, storages: Iterable[int]) -> bool:
-        """Tell whether these memories are those that were pinned, and not others at addresses that were let go."""
-        return self._pins.keys() >= set(storages)
-
-    def moved_on(self, storages: Iterable[int], versions: Iterable[int]) -> None:
-        """Note at which versions memories that are held were seen."""
-        known = self._versions
-        for storage, version in zip(storages, versions, strict=True):
-            if known.get(storage) != version:
-                known[storage] = version
-                self.numbers[storage] = next(self._next)
+    def holds(self, addresses: Iterable[int]) -> bool:
+        """Tell whether all these storages are pinned, so that no other storage can be at their addresses."""
+        return self._pins.keys() >= set(addresses)
 
     def clear(self) -> None:
         """Forget everything: the step is over."""
-        self.numbers.clear()
+        self.current.clear()
+        self.uncacheable.clear()
         self._versions.clear()
-        self.distrusted.clear()
-        self._rewritten.clear()
         for pin in self._pins.values():
             torch.UntypedStorage._free_weak_ref(pin)  # type: ignore[no-untyped-call]
         self._pins.clear()
 
-    def _sweep_if_many(self) -> None:
-        """Let go of memories that are gone.
+    def _pin(self, storage: torch.UntypedStorage, address: int) -> None:
+        self._pins[address] = storage._weak_ref()
+        if device_for(storage.device).is_host:
+            self._pinned_bytes += storage.nbytes()
+            if self._pinned_bytes > _UNSWEPT:
+                self._sweep_if_due()
 
-        What a weak reference leaves of each is small, but lies beside where it was: torch's
+    def _sweep_if_due(self) -> None:
+        """Let go of storages that are freed.
+
+        The little that a weak reference leaves of a freed storage lies beside where its memory was: torch's
         next tensor would not fit there, and the heap would grow with every tensor of the step.
         """
-        if self._pinned_bytes <= max(_UNSWEPT, _UNSWEPT_EACH * len(self._pins)):
+        if self._pinned_bytes <= _UNSWEPT_EACH * len(self._pins):
             return
         self._pinned_bytes = 0
-        for storage, pin in list(self._pins.items()):
+        for address, pin in list(self._pins.items()):
             if torch.UntypedStorage._expired(pin):
                 torch.UntypedStorage._free_weak_ref(pin)  # type: ignore[no-untyped-call]
-                del self._pins[storage]
-                self._versions.pop(storage, None)
-                self.numbers.pop(storage, None)  # the next one at this address is another
-                self.distrusted.discard(storage)
-                self._rewritten.discard(storage)
+                del self._pins[address]
+                self._versions.pop(address, None)
+                self.current.pop(address, None)  # the next storage at this address is another
+                self.uncacheable.discard(address)

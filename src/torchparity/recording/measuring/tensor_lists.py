@@ -1,8 +1,8 @@
-"""Lists of many tensors, as optimizers hand them over: looked at with a few calls for all instead of a few for each."""
+"""A cache of whole lists of tensors, as optimizers pass them: a few calls per list instead of a few per tensor."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import repeat
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -11,7 +11,10 @@ import msgspec
 import torch
 
 from torchparity.recording.measuring.arenas import ArenaSlot
-from torchparity.recording.measuring.measurement_cache import MeasurementCache
+from torchparity.recording.measuring.cache_tables import CacheTables
+from torchparity.recording.measuring.geometry import PLAIN, is_wrapped
+from torchparity.recording.measuring.keys import Extent, values_keys, view_keys
+from torchparity.recording.measuring.measurer import Measurer
 from torchparity.recording.measuring.observed import Measurement, ObservedList, ObservedTensor
 
 FEWEST = 8  # below this, one by one is as fast
@@ -20,11 +23,12 @@ _version = attrgetter("_version")
 _dtype = attrgetter("dtype")
 _device = attrgetter("device")
 _requires_grad = attrgetter("requires_grad")
-_is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
+Versions = tuple[int, ...]
+Generations = tuple[int | None, ...]
 
 
-class _Look(NamedTuple):
-    """A list of tensors in columns; equal where nothing but versions may differ."""
+class _ListKey(NamedTuple):
+    """A list of tensors in columns; equal for two lists that differ at most in versions and generations."""
 
     storages: tuple[int, ...]
     addresses: tuple[int, ...]
@@ -34,133 +38,165 @@ class _Look(NamedTuple):
     need_gradients: tuple[bool, ...]
     are_negative: tuple[bool, ...]
 
+    @classmethod
+    def of(cls, tensors: Sequence[torch.Tensor], storages: Sequence[torch.UntypedStorage]) -> _ListKey:
+        return cls(
+            tuple(map(_address, storages)),
+            tuple(map(torch.Tensor.data_ptr, tensors)),
+            tuple(map(torch.Tensor.size, tensors)),
+            tuple(map(torch.Tensor.stride, tensors)),
+            tuple(map(_dtype, tensors)),
+            tuple(map(_requires_grad, tensors)),
+            tuple(map(torch.Tensor.is_neg, tensors)),
+        )
 
-class _Known(msgspec.Struct):
-    """A list that was seen before: what it looked like at each version and number."""
+
+class _CachedList(msgspec.Struct):
+    """A list that was observed before, at each of its versions and generations."""
 
     first: ObservedList
-    by_version: dict[Any, ObservedList]
+    by_version: dict[tuple[Versions, Generations], ObservedList]
 
 
 class ListCache:
-    """Sees whole lists; a list seen for the second time differs from the first in versions and numbers alone."""
+    """Observes lists of plain tensors; shares tables and measurer with the measurement cache, its owner."""
 
-    def __init__(self, measurements: MeasurementCache) -> None:
-        self._measurements = measurements
-        self._known: dict[Any, _Known] = {}
+    def __init__(
+        self, tables: CacheTables, measurer: Measurer, observe: Callable[[torch.Tensor], ObservedTensor]
+    ) -> None:
+        self._tables, self._measurer, self._observe_alone = tables, measurer, observe
+        self._lists: dict[_ListKey, _CachedList] = {}
 
-    def observe(self, tensors: Sequence[torch.Tensor]) -> ObservedList | None:
-        """Return what is known of a list, measuring it if need be; None where it must be seen one by one."""
-        if not self._measurements.takes_lists:
+    def observe(self, tensors: Sequence[Any]) -> ObservedList | None:
+        """Return the observed list, queued on a miss; None where its entries must be observed one by one."""
+        measurer = self._measurer
+        if not measurer.options.allows_zero_copy or measurer.arenas.has_broken or not set(map(type, tensors)) <= PLAIN:
             return None
         try:
-            memories = list(map(torch.Tensor.untyped_storage, tensors))
+            storages = list(map(torch.Tensor.untyped_storage, tensors))
             versions = tuple(map(_version, tensors))
-            look = _Look(
-                tuple(map(_address, memories)),
-                tuple(map(torch.Tensor.data_ptr, tensors)),
-                tuple(map(torch.Tensor.size, tensors)),
-                tuple(map(torch.Tensor.stride, tensors)),
-                tuple(map(_dtype, tensors)),
-                tuple(map(_requires_grad, tensors)),
-                tuple(map(torch.Tensor.is_neg, tensors)),
-            )
+            key = _ListKey.of(tensors, storages)
         except (RuntimeError, NotImplementedError):
             return None
-        storages, generations = look.storages, self._measurements.generations
-        if not generations.trusts(storages):
+        generations = self._tables.generations
+        if not generations.uncacheable.isdisjoint(key.storages):
             return None
-        known = self._known.get(look)
-        if known is None or not generations.holds(storages):
-            return self._first_sight(tensors, look, versions, memories)
-        found = known.by_version.get((versions, tuple(map(generations.numbers.get, storages))))
-        if found is None:
-            found = self._measured_again(tensors, look, known)
-            self._measurements.moved_on(storages, versions)
-            known.by_version[versions, tuple(map(generations.numbers.get, storages))] = found
-        return found
+        cached = self._lists.get(key)
+        if cached is None or not generations.holds(key.storages):
+            return self._observe_new(tensors, key, versions, storages)
+        observed = cached.by_version.get((versions, self._generations_of(key)))
+        if observed is None:
+            observed = self._observe_again(tensors, key, cached)
+            with self._tables.lock:
+                generations.advance(key.storages, versions)
+            cached.by_version[versions, self._generations_of(key)] = observed
+        return observed
 
-    def forget(self) -> None:
-        self._known.clear()
+    def clear(self) -> None:
+        """Forget the step."""
+        self._lists.clear()
 
-    def _first_sight(
+    def _generations_of(self, key: _ListKey) -> Generations:
+        return tuple(map(self._tables.generations.current.get, key.storages))
+
+    def _observe_new(
         self,
         tensors: Sequence[torch.Tensor],
-        look: _Look,
-        versions: tuple[int, ...],
-        memories: Sequence[torch.UntypedStorage],
+        key: _ListKey,
+        versions: Versions,
+        storages: Sequence[torch.UntypedStorage],
     ) -> ObservedList:
-        numbers = self._measurements.generations.numbers
-        with self._measurements.lock:
-            new = None
-            if numbers.keys().isdisjoint(look.storages):  # what was seen before is not measured twice
-                new = self._all_new(tensors, look, versions, memories)
-            seen = ObservedList(new or list(map(self._measurements._observe, tensors)))
-        if len({entry.arena for entry in seen.tensors}) == 1 and seen.tensors[0].arena is not None:
-            self._known[look] = _Known(seen, {(versions, tuple(map(numbers.get, look.storages))): seen})
-        return seen
+        with self._tables.lock:
+            together = None
+            if self._tables.generations.current.keys().isdisjoint(key.storages):  # else some are in the cache already
+                together = self._queue_new(tensors, key, versions, storages)
+            observed = ObservedList(together or list(map(self._observe_alone, tensors)))
+        if len({entry.arena for entry in observed.tensors}) == 1 and observed.tensors[0].arena is not None:
+            self._lists[key] = _CachedList(observed, {(versions, self._generations_of(key)): observed})
+        return observed
 
-    def _all_new(
+    def _queue_new(
         self,
         tensors: Sequence[torch.Tensor],
-        look: _Look,
-        versions: tuple[int, ...],
-        memories: Sequence[torch.UntypedStorage],
+        key: _ListKey,
+        versions: Versions,
+        storages: Sequence[torch.UntypedStorage],
     ) -> list[ObservedTensor] | None:
-        """Let tensors of memories that nobody saw wait together; None where one must be seen alone."""
+        """Queue tensors of storages that were never observed together; None where one needs a closer look."""
         counts = list(map(torch.Tensor.numel, tensors))
         offsets = [int(tensor.storage_offset()) for tensor in tensors]
-        arena = self._arena_for_all(tensors, look, counts)
-        if arena is None or not _lie_within(memories, offsets, counts, arena.size):
+        arena = self._arena_for_all(tensors, key, counts)
+        if arena is None or not _lie_within(storages, offsets, counts, arena.itemsize):
             return None
-        dtype, shapes = look.dtypes[0], list(map(tuple, look.sizes))
-        seen = _unmeasured(dtype, shapes, look.need_gradients, arena, counts)
-        self._measurements.measure_all(tensors, look.addresses, seen)
-        numbers = self._measurements.generations.number_new(memories, look.storages, versions)
-        no = repeat(False)
-        keys = zip(numbers, versions, offsets, shapes, look.strides, repeat(dtype), look.need_gradients, no, no)
-        self._measurements.remember_all(list(keys), seen)
-        return seen
+        shapes = list(map(tuple, key.sizes))
+        observed = _observed_in_place(key, shapes, arena, counts)
+        self._queue(tensors, key, observed)
+        generations = self._tables.generations.of_new(storages, key.storages, versions)
+        self._remember(key, generations, versions, offsets, observed)
+        return observed
 
-    def _arena_for_all(self, tensors: Sequence[torch.Tensor], look: _Look, counts: Sequence[int]) -> ArenaSlot | None:
-        """Return what measures all of them where they lie, if one arena can."""
+    def _remember(
+        self,
+        key: _ListKey,
+        generations: Sequence[int],
+        versions: Sequence[int],
+        offsets: Sequence[int],
+        observed: Sequence[ObservedTensor],
+    ) -> None:
+        """Cache each tensor, so that it is a hit when it is observed alone."""
+        dtype, shapes = key.dtypes[0], [entry.shape for entry in observed]
+        extents: Sequence[Extent] = [entry.count for entry in observed]
+        if self._measurer.options.by_shape:
+            extents = list(zip(shapes, key.strides, strict=True))
+        of_views = view_keys(generations, versions, offsets, shapes, key.strides, dtype, key.need_gradients)
+        of_values = values_keys(generations, offsets, dtype, extents)
+        measurements = [entry.measurement for entry in observed if entry.measurement is not None]
+        self._tables.observed.update(zip(of_views, observed, strict=True))
+        self._tables.measurements.update(zip(of_values, measurements, strict=True))
+
+    def _arena_for_all(self, tensors: Sequence[torch.Tensor], key: _ListKey, counts: Sequence[int]) -> ArenaSlot | None:
+        """Return the arena that measures all of them without a copy, None where no single one can."""
         devices = set(map(_device, tensors))
         is_usual = (
-            len(devices) == len(set(look.dtypes)) == 1
-            and len(set(look.storages)) == len(tensors)
+            len(devices) == len(set(key.dtypes)) == 1
+            and len(set(key.storages)) == len(tensors)
             and all(counts)
-            and all(look.addresses)
-            and not any(look.are_negative)
+            and all(key.addresses)
+            and not any(key.are_negative)
             and all(map(torch.Tensor.is_contiguous, tensors))
-            and not any(map(_is_wrapped, tensors))
+            and not any(map(is_wrapped, tensors))
         )
-        return self._measurements.arena_for(look.dtypes[0], devices.pop()) if is_usual else None
+        return self._measurer.arenas.zero_copy_slot(key.dtypes[0], devices.pop()) if is_usual else None
 
-    def _measured_again(self, tensors: Sequence[torch.Tensor], look: _Look, known: _Known) -> ObservedList:
-        first = known.first.tensors
+    def _observe_again(self, tensors: Sequence[torch.Tensor], key: _ListKey, cached: _CachedList) -> ObservedList:
+        """Queue a list whose storages were written since it was observed."""
+        first = cached.first.tensors
         shapes, counts = [entry.shape for entry in first], [entry.count for entry in first]
-        again = _unmeasured(first[0].dtype, shapes, look.need_gradients, first[0].arena, counts)
-        self._measurements.measure_all(tensors, look.addresses, again)
-        return ObservedList(again)
+        observed = _observed_in_place(key, shapes, first[0].arena, counts)
+        self._queue(tensors, key, observed)
+        return ObservedList(observed)
+
+    def _queue(self, tensors: Sequence[torch.Tensor], key: _ListKey, observed: Sequence[ObservedTensor]) -> None:
+        arena: ArenaSlot = observed[0].arena
+        with self._tables.lock:
+            self._measurer.queued += tensors
+            counts, owners = [entry.count for entry in observed], [entry.measurement for entry in observed]
+            arena.add_all(tensors, key.addresses, counts, arena.dtype, owners)
 
 
-def _unmeasured(
-    dtype: torch.dtype,
-    shapes: Sequence[tuple[int, ...]],
-    need_gradients: Sequence[bool],
-    arena: ArenaSlot,
-    counts: Sequence[int],
+def _observed_in_place(
+    key: _ListKey, shapes: Sequence[tuple[int, ...]], arena: ArenaSlot, counts: Sequence[int]
 ) -> list[ObservedTensor]:
     measurements = [Measurement() for _ in counts]
-    every = zip(repeat(dtype), shapes, need_gradients, measurements, repeat(None), repeat(arena), counts)
-    return [ObservedTensor(*each) for each in every]
+    columns = zip(repeat(key.dtypes[0]), shapes, key.need_gradients, measurements, repeat(None), repeat(arena), counts)
+    return [ObservedTensor(*row) for row in columns]
 
 
 def _lie_within(
-    memories: Sequence[torch.UntypedStorage], offsets: Sequence[int], counts: Sequence[int], size: int
+    storages: Sequence[torch.UntypedStorage], offsets: Sequence[int], counts: Sequence[int], itemsize: int
 ) -> bool:
-    """Tell whether memories have what their tensors claim, and no file or NumPy can change them unseen."""
-    sizes = map(torch.UntypedStorage.nbytes, memories)
-    return all(map(torch.UntypedStorage.resizable, memories)) and all(
-        held >= (offset + count) * size for held, offset, count in zip(sizes, offsets, counts, strict=True)
+    """Tell whether storages are as large as their tensors claim, and not shared with a file or NumPy."""
+    sizes = map(torch.UntypedStorage.nbytes, storages)
+    return all(map(torch.UntypedStorage.resizable, storages)) and all(
+        size >= (offset + count) * itemsize for size, offset, count in zip(sizes, offsets, counts, strict=True)
     )

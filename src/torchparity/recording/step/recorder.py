@@ -21,7 +21,7 @@ from torchparity.recording.measuring.observed import ObservedTensor
 from torchparity.recording.selection.selection import Plan, Selection
 from torchparity.recording.step.call_stacks import StackBook
 from torchparity.recording.step.drafts import Draft
-from torchparity.recording.step.finished_step import FinishedStep
+from torchparity.recording.step.pending_step import PendingStep
 
 
 class OutlivedError(Exception):
@@ -191,7 +191,7 @@ class Recorder(Listener):
         if op.writes_unversioned:
             self.measurements.invalidate(*(tensor for tensor in tensors if op.may_write(tensor)))
         else:
-            self.measurements.invalidate_aliases(*tensors)
+            self.measurements.invalidate(*tensors)
 
     def wrote_unseen(self) -> None:
         self.measurements.invalidate_all()
@@ -218,7 +218,7 @@ class Recorder(Listener):
         draft.inputs[slot] = observed  # type: ignore[index]
         self.measurements.flush()
 
-    def take_step(self) -> FinishedStep:
+    def take_step(self) -> PendingStep:
         """Return what was recorded since the last time and begin anew."""
         with self._lock:
             drafts, self._drafts = sorted(self._drafts, key=attrgetter("moment")), []
@@ -226,11 +226,11 @@ class Recorder(Listener):
             self._parameter_drafts.clear()
             self._called_modules.clear()
             self._step += 1
-            fill = self.measurements.finish()
+            measurements = self.measurements.finish_step()
             stacks = self._stacks.groups() if self._stacks is not None else []
             if self._stacks is not None:
                 self._stacks.forget()
-            return FinishedStep(drafts, stacks, construct, fill)
+            return PendingStep(drafts, stacks, construct, measurements)
 
     def _add_call(self, call: Call, state: _OpenRecord) -> None:
         draft, state.draft = state.draft, None
@@ -283,9 +283,9 @@ class Recorder(Listener):
         if op.writes_unversioned:
             self.measurements.invalidate(*(tensor for tensor in call.tensors if op.may_write(tensor)))
         elif op.writes and call.args and isinstance(output, torch.Tensor) and output is call.args[0]:
-            self.measurements.invalidate_aliases(output)  # an alias of its storage may be at the same version number
+            self.measurements.invalidate(output)  # an alias of its storage may be at the same version number
         elif output is None or "out" in call.kwargs:
-            self.measurements.invalidate_aliases(*call.tensors)  # fused optimizers bump no version
+            self.measurements.invalidate(*call.tensors)  # fused optimizers bump no version
 
     def _takes_parameter_gradient(self, module: str, record: str, only_called: bool) -> bool:
         """Decide about a gradient: it belongs to the module's calls. Some modules' weights are used without a call."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from torchparity.config import CaptureConfig
 from torchparity.errors import ParityError
 from torchparity.recording.selection.selection import Selection
-from torchparity.recording.step.finished_step import FinishedStep
+from torchparity.recording.step.pending_step import PendingStep
 from torchparity.recording.writing.closing_line import closing_line
 from torchparity.recording.writing.only_differing import OnlyDiffering
 from torchparity.records import Record
@@ -74,7 +74,7 @@ class Output:
         except ParityError as error:
             self._fail(error)
 
-    def write(self, step: int, done: FinishedStep, missing: Sequence[str]) -> None:
+    def write(self, step: int, done: PendingStep, missing: Sequence[str]) -> None:
         """Hand a step over; when the disk refuses, say so and write no more."""
         if self._failure is not None or (not done.construct and self._begun is None):
             return  # nothing ran between start and here
@@ -93,7 +93,7 @@ class Output:
         except ParityError as error:
             self._fail(error)
 
-    def _add_with_values(self, step: int, done: FinishedStep) -> None:
+    def _add_with_values(self, step: int, done: PendingStep) -> None:
         records = done.records()
         if self._differing is not None:
             records = self._differing.of_step(step, records)

@@ -1,4 +1,4 @@
-"""Waiting for a CUDA device from a thread of ours, whatever the user's threads are doing meanwhile."""
+"""Waiting for a CUDA device from a thread of ours while the user's threads may capture a CUDA graph."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _THREAD_LOCAL = 1  # CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
 
 @contextmanager
 def beside_captures() -> Iterator[None]:
-    """Let this thread wait while another captures a CUDA graph, which would otherwise fail because of it."""
+    """Let this thread wait for the device without making a graph capture in another thread fail."""
     mode = ctypes.c_int(_THREAD_LOCAL)
     exchange = _exchange()
     if exchange is None:
@@ -37,12 +37,13 @@ def _exchange() -> Any:
 
 
 def wait_for(event: torch.cuda.Event) -> None:
+    """Block until the device has reached an event."""
     with beside_captures():
         event.synchronize()
 
 
 def copied_to_host(tensor: torch.Tensor, stream: torch.cuda.Stream) -> torch.Tensor:
-    """Return a copy on the host, made on `stream`; nothing that waits for the whole device."""
+    """Return a copy on the host, made on `stream`, without waiting for the whole device."""
     with beside_captures(), torch.cuda.stream(stream):
         pinned = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
         pinned.copy_(tensor, non_blocking=True)

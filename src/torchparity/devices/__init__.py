@@ -1,0 +1,82 @@
+"""Devices: everything that depends on the kind of device a tensor is on.
+
+Plugin folder: each `x.py` serves the tensors with `tensor.device.type == "x"` and holds a `PLUGIN`
+that keeps the contract `Device`; `other` serves every type without a file of its own (mps, xpu,
+a PrivateUse1 backend). To add a device, add a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Protocol
+
+import torch
+
+from torchparity import plugins
+from torchparity.kernels.arenas import Arena
+from torchparity.tensors import HostTensor
+
+Wait = Callable[[], None]
+_OTHER = "other"
+
+
+class HostBuffers(Protocol):
+    """Memory for copies of host tensors."""
+
+    def copy(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Return a contiguous copy of a CPU tensor."""
+
+
+class Device(Protocol):
+    """One kind of device. Nothing here initialises a device that the training does not use."""
+
+    is_host: bool  # whether tensors are in host memory
+
+    def arena(self, device: torch.device, *, exact: bool, checksums: bool) -> Arena | None:
+        """Return the zero-copy arena, None where there is none; raise where this machine cannot run it."""
+
+    def portable_arena(self, device: torch.device) -> Arena | None:
+        """Return the arena for dtypes that `arena` does not take, without checksums; None where there is none."""
+
+    def copy_to_host(self, tensor: torch.Tensor, buffers: HostBuffers) -> tuple[HostTensor, Wait | None]:
+        """Return a copy that nobody changes; its values are there when `Wait`, if given, has returned."""
+
+    def wait(self, device: torch.device) -> None:
+        """Block until the current stream has finished its work."""
+
+    def synchronize(self, device: torch.device) -> None:
+        """Block until every stream has finished its work."""
+
+    def generators(self) -> list[torch.Generator]:
+        """Return the default random generators in use; none where the device is not initialised."""
+
+    def is_capturing_graph(self) -> bool:
+        """Tell whether the current stream records a graph instead of working."""
+
+    def clear_overflow(self, device: torch.device) -> None:
+        """Reset the hardware's overflow flag, where the device has one."""
+
+    def has_overflowed(self, device: torch.device) -> bool | None:
+        """Return the hardware's overflow flag; None where the device has none."""
+
+    def make_reproducible(self, *, deterministic: bool) -> None:
+        """Switch off what makes two equal runs differ; `deterministic` also asks for deterministic algorithms."""
+
+
+def device_for(device: torch.device) -> Device:
+    """Return the plugin of a tensor's device."""
+    return _device_of_type(device.type)
+
+
+@cache
+def all_devices() -> tuple[Device, ...]:
+    """Return every plugin, the host first."""
+    return tuple(_device_of_type(name) for name in plugins.names("devices"))
+
+
+@cache
+def _device_of_type(kind: str) -> Device:
+    name = kind if kind in plugins.names("devices") else _OTHER
+    plugin: Device = plugins.load("devices", name)
+    return plugin

@@ -1,0 +1,50 @@
+"""The host: tensors are measured where they are, and nothing has to be waited for."""
+
+from __future__ import annotations
+
+import torch
+
+from torchparity.devices import HostBuffers, Wait
+from torchparity.kernels.arenas import Arena, host_arena
+from torchparity.tensors import HostTensor
+from torchparity.tensors.torch_tensors import memory
+
+
+class CpuDevice:
+    """See the contract in `devices/__init__.py`."""
+
+    is_host = True
+
+    def arena(self, device: torch.device, *, exact: bool, checksums: bool) -> Arena | None:
+        return host_arena(exact=exact, checksums=checksums)
+
+    def portable_arena(self, device: torch.device) -> Arena | None:
+        return None  # the compiled kernel of one tensor takes every dtype
+
+    def copy_to_host(self, tensor: torch.Tensor, buffers: HostBuffers) -> tuple[HostTensor, Wait | None]:
+        copy = buffers.copy(tensor.detach())
+        return HostTensor(str(copy.dtype), memory(copy)), None
+
+    def wait(self, device: torch.device) -> None:
+        """Do nothing: the host works in order."""
+
+    def synchronize(self, device: torch.device) -> None:
+        """Do nothing: the host works in order."""
+
+    def generators(self) -> list[torch.Generator]:
+        return [torch.default_generator]
+
+    def is_capturing_graph(self) -> bool:
+        return False
+
+    def clear_overflow(self, device: torch.device) -> None:
+        """Do nothing: an overflow shows as inf."""
+
+    def has_overflowed(self, device: torch.device) -> bool | None:
+        return None
+
+    def make_reproducible(self, *, deterministic: bool) -> None:
+        """Do nothing: `torch.use_deterministic_algorithms` is all there is."""
+
+
+PLUGIN = CpuDevice()

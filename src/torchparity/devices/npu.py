@@ -1,0 +1,72 @@
+"""Ascend NPUs through torch_npu, which the training has imported if it has such tensors; it is not imported here."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from typing import Any
+
+import torch
+
+from torchparity.devices import HostBuffers, Wait
+from torchparity.kernels.arenas import Arena, portable_arena
+from torchparity.tensors import HostTensor
+from torchparity.tensors.torch_tensors import from_torch
+
+
+class NpuDevice:
+    """See the contract in `devices/__init__.py`."""
+
+    is_host = False
+
+    def arena(self, device: torch.device, *, exact: bool, checksums: bool) -> Arena | None:
+        return None
+
+    def portable_arena(self, device: torch.device) -> Arena | None:
+        return portable_arena(partial(self.synchronize, device))
+
+    def copy_to_host(self, tensor: torch.Tensor, buffers: HostBuffers) -> tuple[HostTensor, Wait | None]:
+        return from_torch(tensor), None
+
+    def wait(self, device: torch.device) -> None:
+        _torch_npu().current_stream(device).synchronize()
+
+    def synchronize(self, device: torch.device) -> None:
+        _torch_npu().synchronize(device)
+
+    def generators(self) -> list[torch.Generator]:
+        backend = _torch_npu()
+        return list(backend.default_generators) if backend is not None and backend.is_initialized() else []
+
+    def is_capturing_graph(self) -> bool:
+        backend = _torch_npu()
+        is_capturing = getattr(backend, "is_current_stream_capturing", None)  # early torch_npu has no graphs
+        return bool(is_capturing is not None and backend.is_initialized() and is_capturing())
+
+    def clear_overflow(self, device: torch.device) -> None:
+        if _has_overflow_flag():
+            with _torch_npu().device(device):
+                _torch_npu().utils.clear_npu_overflow_flag()
+
+    def has_overflowed(self, device: torch.device) -> bool | None:
+        if not _has_overflow_flag():
+            return None
+        with _torch_npu().device(device):
+            return bool(_torch_npu().utils.get_npu_overflow_flag())
+
+    def make_reproducible(self, *, deterministic: bool) -> None:
+        if deterministic:
+            os.environ["HCCL_DETERMINISTIC"] = "true"
+
+
+def _torch_npu() -> Any:
+    """Return `torch.npu`, which is there when torch_npu was imported; else None."""
+    return getattr(torch, "npu", None)
+
+
+def _has_overflow_flag() -> bool:
+    """Tell whether this NPU saturates on overflow and sets a flag; newer ones give inf and have none."""
+    return not _torch_npu().utils.is_support_inf_nan()
+
+
+PLUGIN = NpuDevice()

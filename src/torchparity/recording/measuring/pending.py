@@ -1,0 +1,70 @@
+"""Measurements of a step that is over, which its devices may still be computing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import msgspec
+import torch
+
+from torchparity.kernels.arenas import PendingReadings
+from torchparity.recording.measuring.observed import Measurement
+from torchparity.records import Statistics
+
+
+class ExpandedMeasurement(msgspec.Struct, gc=False):
+    """An expanded tensor: each element was measured once and is shown several times."""
+
+    measurement: Measurement
+    once: Measurement
+    times: int
+
+    def fill(self) -> None:
+        """Fill in the measurement from that of the elements."""
+        statistics = self.once.statistics
+        self.measurement.statistics = None if statistics is None else _repeated(statistics, self.times)
+
+
+class PendingMeasurements:
+    """The measurements of one step; `wait` fills them in. Printing it shows how many are open on which device."""
+
+    def __init__(
+        self, readings: Sequence[tuple[torch.device, PendingReadings]], expanded: Sequence[ExpandedMeasurement] = ()
+    ) -> None:
+        self._readings, self._expanded = list(readings), list(expanded)
+        self._is_waiting = True
+        self._count_by_device: Counter[str] = Counter()
+        for device, part in self._readings:
+            self._count_by_device[str(device)] += len(part)
+
+    def wait(self) -> None:
+        """Block until the devices are done and fill in every measurement; any thread may call it."""
+        measurement: Measurement
+        for _, part in self._readings:
+            for measurement, statistics, checksum in part.wait():
+                measurement.statistics, measurement.checksum = statistics, checksum
+        for expanded in self._expanded:
+            expanded.fill()
+        self._readings, self._expanded = [], []
+        self._is_waiting = False
+
+    @property
+    def state(self) -> str:
+        """The measurements by device, and whether they are still waited for: `12 measurements on cpu, waiting`."""
+        counts = [f"{count} measurements on {device}" for device, count in self._count_by_device.items() if count]
+        return ", ".join([*(counts or ["0 measurements"]), "waiting" if self._is_waiting else "filled in"])
+
+    def __repr__(self) -> str:
+        return f"<PendingMeasurements {self.state}>"
+
+
+def _repeated(statistics: Statistics, times: int) -> Statistics:
+    """Return the statistics of a tensor that shows each element several times."""
+    norms = {name: getattr(statistics, name) for name in ("norm", "finite_norm")}
+    counts = {name: getattr(statistics, f"{name}_count") for name in ("nan", "inf", "negative_inf", "zero")}
+    return msgspec.structs.replace(
+        statistics,
+        **{name: None if norm is None else norm * times**0.5 for name, norm in norms.items()},
+        **{f"{name}_count": None if count is None else count * times for name, count in counts.items()},
+    )
