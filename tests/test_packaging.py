@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.processes import ROOT, write_linear_run
+from tests.support.processes import ROOT
+from tests.support.runs import write_linear_run
 
 pytest.importorskip("hatchling", reason="hatchling builds the wheel; `make setup` installs it")
 SOURCE = ROOT / "src" / "torchparity"

@@ -207,7 +207,8 @@ def test_of_a_call_that_interests_nobody_nothing_is_made():
 def test_a_call_has_its_tensors_as_one_flat_list():
     class Flattening(Listener):
         def before(self, call):
-            self.tensors, self.form = list(call.inputs().tensors), (call.args_form, call.kwargs_form)
+            inputs = call.inputs.walked()
+            self.tensors, self.form = list(inputs.tensors), (inputs.args_form, inputs.kwargs_form)
 
     flattening, a, b, c = Flattening(), torch.ones(1), torch.ones(2), torch.ones(3)
 

@@ -1,6 +1,6 @@
 """Seeing calls: interceptors make a `Call` of each and pass it through one dispatcher, which tells its listeners."""
 
-from torchparity.calls.arguments import PLAIN, Flat, tensors_in
+from torchparity.calls.arguments import PLAIN, Flat, flat_output, tensors_in
 from torchparity.calls.call import Call
 from torchparity.calls.dispatcher import Attention, Dispatcher
 from torchparity.calls.guard.boundary import attempted
@@ -26,6 +26,7 @@ __all__ = [
     "Listener",
     "Patches",
     "attempted",
+    "flat_output",
     "modes_of",
     "named_modules",
     "put_below",

@@ -19,24 +19,39 @@ from torchparity.records import GroupLeaf, describe
 
 PLAIN = frozenset({torch.Tensor, torch.nn.Parameter})
 MANY = 8  # plain tensors in one list, as optimizers hand them over: looked at together
-_POINT_TO_POINT: tuple[Any, ...] = (torch.distributed.P2POp,) if torch.distributed.is_available() else ()
+POINT_TO_POINT: tuple[Any, ...] = (torch.distributed.P2POp,) if torch.distributed.is_available() else ()
 _SCALARS = frozenset({bool, int, float, str})
 _DEEPEST = 32
 _MOST_CONTAINERS = 100_000  # within one argument
 
 
 class Flat(msgspec.Struct, eq=False):
-    """The tensors of some arguments, in the order in which they are met.
+    """Some arguments, walked by the first who asks: their tensors in the order in which they are met, and forms.
 
     `ranges` are the places of long lists of plain tensors.
     """
 
+    args: Sequence[Any]
+    kwargs: dict[str, Any]
     tensors: list[torch.Tensor] = []
     ranges: list[range] = []
+    args_form: list[Any] | None = None
+    kwargs_form: Any = None
 
-    def add_all(self, values: Sequence[Any]) -> list[Any]:
-        """Add the tensors of several arguments; return the form of each."""
-        if len(values) >= MANY and self._is_list_of_tensors(values):
+    def walked(self) -> Flat:
+        """Return the arguments with their tensors and forms."""
+        if self.args_form is None:
+            self.args_form = self._add_all(self.args)
+            if self.kwargs:
+                self.kwargs_form = self._add(self.kwargs)
+        return self
+
+    def let_go(self) -> None:
+        """Drop the user's objects; forms stay."""
+        self.args, self.kwargs, self.tensors = (), {}, []
+
+    def _add_all(self, values: Sequence[Any]) -> list[Any]:
+        if len(values) >= MANY and _is_list_of_tensors(values):
             return list(self._add_range(values))
         tensors = self.tensors
         forms: list[Any] = []
@@ -45,18 +60,17 @@ class Flat(msgspec.Struct, eq=False):
                 forms.append(len(tensors))
                 tensors.append(value)
             else:
-                forms.append(None if value is None else self.add(value))
+                forms.append(None if value is None else self._add(value))
         return forms
 
-    def add(self, value: Any, around: _Around | None = None) -> Any:
-        """Add the tensors of one argument; return its form."""
+    def _add(self, value: Any, around: _Around | None = None) -> Any:
         kind = type(value)
         if kind in PLAIN or isinstance(value, torch.Tensor):
             self.tensors.append(value)
             return len(self.tensors) - 1
         if value is None or kind in _SCALARS:
             return describe(value)
-        if isinstance(value, (list, tuple)) and len(value) >= MANY and self._is_list_of_tensors(value):
+        if isinstance(value, (list, tuple)) and len(value) >= MANY and _is_list_of_tensors(value):
             return self._add_range(value)
         if isinstance(value, torch.distributed.ProcessGroup):
             return _group(value)
@@ -65,21 +79,28 @@ class Flat(msgspec.Struct, eq=False):
         if entries is None or not around.enter(value):
             return describe(value)
         form: Any = (
-            {key: self.add(entry, around) for key, entry in entries.items()}
+            {key: self._add(entry, around) for key, entry in entries.items()}
             if isinstance(entries, Mapping)
-            else [self.add(entry, around) for entry in entries]
+            else [self._add(entry, around) for entry in entries]
         )
         around.leave()
         return form
-
-    def _is_list_of_tensors(self, values: Sequence[Any]) -> bool:
-        return set(map(type, values)) <= PLAIN
 
     def _add_range(self, values: Sequence[Any]) -> range:
         place = range(len(self.tensors), len(self.tensors) + len(values))
         self.tensors += values
         self.ranges.append(place)
         return place
+
+
+def flat_output(output: Any) -> Flat:
+    """Return what a call returned as if it were arguments: several outputs are a tuple or list."""
+    is_several = isinstance(output, (tuple, list)) and not isinstance(output, torch.Size)
+    return Flat(output if is_several else (output,), {})
+
+
+def _is_list_of_tensors(values: Sequence[Any]) -> bool:
+    return set(map(type, values)) <= PLAIN
 
 
 class _Around:
@@ -109,7 +130,7 @@ def _entries(value: Any) -> Sequence[Any] | Mapping[str, Any] | None:
         return None if isinstance(value, torch.Size) else value
     if isinstance(value, Mapping):
         return _named(value)
-    if isinstance(value, _POINT_TO_POINT):
+    if isinstance(value, POINT_TO_POINT):
         return {"op": value.op.__name__, "tensor": value.tensor, "peer": value.peer, "group": value.group}
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name, None) for field in fields(value)}  # one may not be there
@@ -142,5 +163,5 @@ def tensors_in(value: Any) -> Iterator[torch.Tensor]:
         elif isinstance(entry, (list, tuple, Mapping)) and id(entry) not in visited:
             visited.add(id(entry))
             waiting += [*(entry.values() if isinstance(entry, Mapping) else entry)][::-1]
-        elif isinstance(entry, _POINT_TO_POINT):
+        elif isinstance(entry, POINT_TO_POINT):
             yield entry.tensor

@@ -5,7 +5,7 @@
                        function(*args, **kwargs)
                        end      `replacement`, then `after` of each listener, hooks on the graph
                        or fail  `raised` of each listener
-    autograd    -> GradientWatch.tell -> `gradients` of each listener
+    autograd    -> hooks on the graph -> `gradients` of each listener
 
 Interceptors that cannot wrap the function (hooks of modules) or whose result comes later
 (collectives) call `begin`, `end` and `fail` themselves.
@@ -18,6 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from enum import Enum, auto
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -25,10 +26,11 @@ import msgspec
 import torch
 import torch.utils.checkpoint
 
+from torchparity.calls.arguments import Flat, flat_output
 from torchparity.calls.arrival import wait_for_arrival
 from torchparity.calls.call import Call
-from torchparity.calls.gradients.edges import InputEdges, in_compiled_backward
-from torchparity.calls.gradients.watch import watch_call
+from torchparity.calls.gradients.graph import InputEdges, watch_mutated, watch_outputs
+from torchparity.calls.gradients.hooks import Hooks
 from torchparity.calls.guard.boundary import Boundary, note_or_raise
 from torchparity.calls.guard.frames import Stack
 from torchparity.calls.guard.nesting import Nesting
@@ -120,11 +122,9 @@ class Dispatcher:
                 state = None
             call.hearers.append((listener, state))
         if call.wants_gradients:
-            inputs = call.inputs()
             call.sequence = torch.autograd._get_sequence_nr()  # type: ignore[attr-defined]
             if call.writes:
-                call.edges = InputEdges(inputs.tensors, call.sequence)
-                call.expect_mutation()
+                call.take_edges()
 
     def end(self, call: Call, output: Any) -> Any:
         """Tell the listeners what a call returned; return what the user gets."""
@@ -209,7 +209,7 @@ class Dispatcher:
         self, audience: Audience, args: Sequence[Any], kwargs: dict[str, Any], frame: FrameType
     ) -> Call | None:
         in_backward = torch._C._current_graph_task_id() != -1
-        if in_backward and in_compiled_backward():
+        if in_backward and _in_compiled_backward():
             return None
         op = audience.op
         number, mark = self.number(op.name)
@@ -218,8 +218,7 @@ class Dispatcher:
             f"{op.name}.{number}.forward{mark}",
             self.step,
             self.nesting.parents_at(frame),
-            args,
-            kwargs,
+            Flat(args, kwargs),
             frame,
             is_recompute=bool(mark),
             in_backward=in_backward and not mark,
@@ -232,6 +231,7 @@ class Dispatcher:
         call.seconds = max(0.0, time.perf_counter() - call.began - (self.boundary.spent - call.spent_before))
         if call.op.arrives_later:
             wait_for_arrival(call, output)
+        call.outputs = flat_output(output)
         for place, (listener, state) in enumerate(call.hearers):
             try:
                 if state is not None:
@@ -242,15 +242,24 @@ class Dispatcher:
                 call.hearers[place] = listener, None
                 note_or_raise(listener.failures, call.name, error)
         if call.wants_gradients:
-            self._step_hooks += watch_call(call, call.outputs(output).tensors, self)
-        call.let_go()
+            self._watch_gradients(call, call.outputs)
+        _let_go(call)
+
+    def _watch_gradients(self, call: Call, outputs: Flat) -> None:
+        hooks = Hooks(call.name, self.boundary, partial(self.tell_gradients, call))
+        heads = [(slot, tensor) for slot, tensor in enumerate(outputs.walked().tensors) if tensor.requires_grad]
+        if heads:
+            before = call.edges or InputEdges(call.inputs.walked().tensors, call.sequence)
+            self._step_hooks += watch_outputs(before, heads, hooks)
+        elif call.edges is not None and (mutated := call.mutated()) is not None:
+            watch_mutated(call.edges, mutated, hooks)
 
     def _fail(self, call: Call, error: BaseException) -> None:
         call.seconds = max(0.0, time.perf_counter() - call.began - (self.boundary.spent - call.spent_before))
         for listener, state in call.hearers:
             if state is not None:
                 self._tell(call.name, listener, listener.raised, call, state, error)
-        call.let_go()
+        _let_go(call)
 
     def tell_gradients(self, call: Call, received: Any, returned: Any) -> None:
         """Tell who listens to a call of gradients that came for it, unless its step is over."""
@@ -286,3 +295,17 @@ class Dispatcher:
     def _is_recomputing(self) -> bool:
         """Tell recomputation from a backward that makes a graph of its own, in which gradients are on too."""
         return not self._graph_makers or Stack(sys._getframe()).runs_code_of(torch.utils.checkpoint.__file__)
+
+
+def _in_compiled_backward() -> bool:
+    """Tell whether the backward of a compiled region is running: its calls are the compiler's, not the user's."""
+    node = torch._C._current_autograd_node()
+    return node is not None and node.name().startswith("CompiledFunction")
+
+
+def _let_go(call: Call) -> None:
+    """Drop the user's objects of a call that has ended; forms stay."""
+    call.inputs.let_go()
+    if call.outputs is not None:
+        call.outputs.let_go()
+    call.frame = call.module = call.edges = call.first = None

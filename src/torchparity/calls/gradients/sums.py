@@ -6,11 +6,23 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
 import torch
-
-from torchparity.calls.gradients.edges import End
+from torch.autograd.graph import Node
 
 Whole = list[tuple[int, torch.Tensor]]  # gradients that are complete, by the slot of their input
+
+
+class End(msgspec.Struct, eq=False):
+    """A node that ends in edges of inputs; a place is one of the node's results.
+
+    Autocast casts a leaf once for several calls, which share the node of the cast. What a call gives
+    to that node, one of the `casts`, is cast back to the leaf's dtype, and is then a part of its gradient.
+    """
+
+    node: Node
+    inputs: list[tuple[int, int]]  # places, and the slots of the inputs whose gradients they are
+    casts: list[tuple[int, int, torch.dtype]]  # places, slots and dtypes of the inputs
 
 
 class Target(NamedTuple):

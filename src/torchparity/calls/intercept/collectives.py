@@ -145,7 +145,7 @@ class CollectiveInterceptor:
                 self._transfers.remove(transfer)
                 is_untouched = [tensor._version for tensor in transfer.tensors] == transfer.versions
                 if not is_untouched:
-                    transfer.call.args, transfer.call.kwargs = (), {}
+                    transfer.call.inputs.let_go()
                 self._dispatcher.end(transfer.call, _written_arguments(transfer.call))
 
     def _report_effects(

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from torchparity.calls.arguments import Flat
 from torchparity.calls.call import Call
 from torchparity.calls.dispatcher import Attention, Audience, Dispatcher
 from torchparity.calls.guard.frames import Place, Stack
@@ -187,10 +188,8 @@ class ModuleInterceptor:
             opened.record,
             dispatcher.step,
             parents,
-            args,
-            kwargs,
-            None,  # a frame that is kept while it runs would be part of a cycle
-            module=module,
+            Flat(args, kwargs),
+            module=module,  # and no frame: one that is kept while it runs would be part of a cycle
             module_name=name,
             is_recompute=bool(mark),
             writes=True,

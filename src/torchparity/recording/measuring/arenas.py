@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from torchparity.calls.guard.boundary import attempted
+from torchparity.calls import attempted
 from torchparity.devices import device_for
 from torchparity.kernels.arenas import Arena, PendingReadings
 from torchparity.recording.measuring.geometry import name_of

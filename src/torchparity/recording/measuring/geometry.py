@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
 import torch
 
+from torchparity.calls import PLAIN
 from torchparity.tensors import DTYPES
 
-PLAIN = frozenset({torch.Tensor, torch.nn.Parameter})
-POINT_TO_POINT: tuple[Any, ...] = (torch.distributed.P2POp,) if torch.distributed.is_available() else ()
 is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor  # by a transform such as torch.func.grad
 _NAMES = {
     kind: name for name in DTYPES if isinstance(kind := getattr(torch, name.removeprefix("torch."), None), torch.dtype)
@@ -21,20 +19,6 @@ _NAMES = {
 def name_of(dtype: torch.dtype) -> str:
     """Return a dtype as torch prints it."""
     return _NAMES.get(dtype) or str(dtype)
-
-
-def tensors_in(value: Any) -> Iterator[torch.Tensor]:
-    """Yield the tensors among arguments, in nested lists and mappings too; each container is entered once."""
-    waiting, entered = [value], set[int]()
-    while waiting:
-        entry = waiting.pop()
-        if isinstance(entry, torch.Tensor):
-            yield entry
-        elif isinstance(entry, (list, tuple, Mapping)) and id(entry) not in entered:
-            entered.add(id(entry))
-            waiting += [*(entry.values() if isinstance(entry, Mapping) else entry)][::-1]
-        elif isinstance(entry, POINT_TO_POINT):
-            yield entry.tensor
 
 
 def inner(tensor: torch.Tensor) -> torch.Tensor:

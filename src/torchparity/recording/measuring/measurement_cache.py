@@ -19,8 +19,9 @@ from collections.abc import Sequence
 
 import torch
 
+from torchparity.calls import PLAIN
 from torchparity.recording.measuring.cache_tables import CacheTables
-from torchparity.recording.measuring.geometry import PLAIN, has_holes, has_memory, inner, is_measurable, is_wrapped
+from torchparity.recording.measuring.geometry import has_holes, has_memory, inner, is_measurable, is_wrapped
 from torchparity.recording.measuring.keys import Extent, values_key, view_key
 from torchparity.recording.measuring.measurer import MeasurementOptions, Measurer, Store
 from torchparity.recording.measuring.observed import Measurement, ObservedList, ObservedTensor
@@ -99,7 +100,10 @@ class MeasurementCache:
         """Measure the queue: from here on its tensors may change or be freed."""
         if self._queued:
             with self._lock:
-                self._measurer.flush()
+                failure = self._arenas.flush()
+                self._queued.clear()
+            if failure is not None:
+                raise failure
 
     def invalidate(self, *tensors: torch.Tensor) -> None:
         """Invalidate the storages of these tensors: they were written without a new version.
@@ -161,7 +165,8 @@ class MeasurementCache:
         if not address or storage._cdata in self._generations.uncacheable:
             return None
         generation = self._generations.at_version(storage, version)
-        of_values = values_key(generation, offset, dtype, (shape, stride) if self._by_shape else count)
+        extent: Extent = (shape, stride) if self._by_shape else count
+        of_values = (generation, offset, dtype, False, False, extent)  # by `values_key`, without the call
         measurement = self._measurements.get(of_values)
         if measurement is None:
             measurement = self._measurements[of_values] = Measurement()

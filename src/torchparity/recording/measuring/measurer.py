@@ -76,13 +76,6 @@ class Measurer:
             self._store(values)
         return values
 
-    def flush(self) -> None:
-        """Measure the queue: from here on its tensors may change or be freed."""
-        failure = self.arenas.flush()
-        self.queued.clear()
-        if failure is not None:
-            raise failure
-
     def take_step(self) -> PendingMeasurements:
         """Start over; return the measurements that `measure` left open."""
         expanded, self._expanded = self._expanded, []

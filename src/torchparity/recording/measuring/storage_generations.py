@@ -29,6 +29,7 @@ class StorageGenerations:
         self._versions: dict[int, int] = {}  # at which each storage was observed last
         self._pins: dict[int, Any] = {}  # weak references, as torch's pointers instead of objects
         self._pinned_bytes = 0  # of host memory, since the last sweep
+        self._hosts: dict[torch.device, bool] = {}  # which devices are the host
 
     def at_version(self, storage: torch.UntypedStorage, version: int) -> int:
         """Return the generation of a storage that is observed at this version; a new one if it was at another.
@@ -100,7 +101,10 @@ class StorageGenerations:
 
     def _pin(self, storage: torch.UntypedStorage, address: int) -> None:
         self._pins[address] = storage._weak_ref()
-        if device_for(storage.device).is_host:
+        device = storage.device
+        if device not in self._hosts:
+            self._hosts[device] = device_for(device).is_host
+        if self._hosts[device]:
             self._pinned_bytes += storage.nbytes()
             if self._pinned_bytes > _UNSWEPT:
                 self._sweep_if_due()

@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 import msgspec
 import torch
 
+from torchparity.calls import PLAIN
 from torchparity.recording.measuring.arenas import ArenaSlot
 from torchparity.recording.measuring.cache_tables import CacheTables
-from torchparity.recording.measuring.geometry import PLAIN, is_wrapped
+from torchparity.recording.measuring.geometry import is_wrapped
 from torchparity.recording.measuring.keys import Extent, values_keys, view_keys
 from torchparity.recording.measuring.measurer import Measurer
 from torchparity.recording.measuring.observed import Measurement, ObservedList, ObservedTensor

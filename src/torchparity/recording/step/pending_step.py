@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from torchparity.calls.guard.boundary import attempted
+from torchparity.calls import attempted
 from torchparity.recording.measuring.pending import PendingMeasurements
 from torchparity.recording.step.drafts import Draft
 from torchparity.records import Record, StackGroup

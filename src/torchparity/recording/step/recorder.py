@@ -13,7 +13,7 @@ import msgspec
 import torch
 from torch.nn.parameter import is_lazy
 
-from torchparity.calls import Call, Flat, Gradients, Interest, Listener, tensors_in
+from torchparity.calls import Call, Flat, Gradients, Interest, Listener, flat_output, tensors_in
 from torchparity.naming import backward_of
 from torchparity.ops import Kind, Op
 from torchparity.recording.measuring.measurement_cache import MeasurementCache
@@ -101,11 +101,11 @@ class Recorder(Listener):
         if plan is None:
             return None
         draft = Draft(call.name, "forward", is_recompute=call.is_recompute, in_backward=call.in_backward)
-        inputs = call.inputs()
+        inputs = call.inputs.walked()
         if call.op.exposes:
             self.measurements.never_cache(*inputs.tensors)
         if plan.observes_inputs:
-            draft.input_args, draft.input_kwargs = call.args_form, call.kwargs_form
+            draft.input_args, draft.input_kwargs = inputs.args_form, inputs.kwargs_form
             draft.inputs = (
                 self._observe_with_lists(inputs, plan)
                 if inputs.ranges
@@ -122,14 +122,14 @@ class Recorder(Listener):
 
     def after(self, call: Call, state: _OpenRecord, output: Any) -> None:
         """Observe the outputs of a call and add its record."""
-        outputs = call.outputs(output)
-        if call.op.kind is Kind.COMPUTES and not call.tensors and not outputs.tensors:
+        outputs = (call.outputs or flat_output(output)).walked()
+        if call.op.kind is Kind.COMPUTES and not call.inputs.tensors and not outputs.tensors:
             return  # torch.device("cpu"), torch.set_grad_enabled(False): nothing to compare
         if call.module is None and (call.writes or output is None):
             self._invalidate_written(call, output)
         draft, plan = state.draft, state.plan
         if draft is not None and plan.observes_outputs:
-            draft.output = call.output_form
+            draft.output = outputs.args_form
             draft.outputs = (
                 self._observe_with_lists(outputs, plan)
                 if outputs.ranges and not call.op.creates
@@ -252,9 +252,9 @@ class Recorder(Listener):
             draft = state.passes[graph_task] = Draft(
                 backward_of(call.name) + again,
                 "backward",
-                input_args=call.output_form,
-                output=call.args_form,
-                output_kwargs=call.kwargs_form,
+                input_args=None if call.outputs is None else call.outputs.args_form,
+                output=call.inputs.args_form,
+                output_kwargs=call.inputs.kwargs_form,
                 inputs={},
                 outputs={},
             )
@@ -281,11 +281,11 @@ class Recorder(Listener):
     def _invalidate_written(self, call: Call, output: Any) -> None:
         op = call.op
         if op.writes_unversioned:
-            self.measurements.invalidate(*(tensor for tensor in call.tensors if op.may_write(tensor)))
+            self.measurements.invalidate(*(tensor for tensor in call.inputs.tensors if op.may_write(tensor)))
         elif op.writes and call.args and isinstance(output, torch.Tensor) and output is call.args[0]:
             self.measurements.invalidate(output)  # an alias of its storage may be at the same version number
         elif output is None or "out" in call.kwargs:
-            self.measurements.invalidate(*call.tensors)  # fused optimizers bump no version
+            self.measurements.invalidate(*call.inputs.tensors)  # fused optimizers bump no version
 
     def _takes_parameter_gradient(self, module: str, record: str, only_called: bool) -> bool:
         """Decide about a gradient: it belongs to the module's calls. Some modules' weights are used without a call."""

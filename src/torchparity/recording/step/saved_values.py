@@ -28,8 +28,8 @@ class SavedValues:
         self._dispatcher.boundary.run(name, self._save, variable, name, number, save_backward)
 
     def _save(self, variable: Any, name: str, number: int, save_backward: bool) -> None:
-        flat = Flat()
-        form = flat.add(variable)
+        flat = Flat((variable,), {}).walked()
+        (form,) = flat.args_form or (None,)
         # At level debug nobody saw what `x.data.add_(1)` did since.
         self._recorder.measurements.invalidate(*tensors_in(variable))
         self._recorder.add_value(Draft(f"{name}.{number}.debug", "debug", value=form), flat)

@@ -3,7 +3,8 @@
 Before a call the gradient edges of its inputs are taken; after it the graph is walked
 from the outputs back to those edges. The nodes passed were made by this call. What flows
 out of each node that ends in an input's edge is that input's gradient; where several
-nodes lead to one input each gives a part, and their sum is the gradient.
+nodes lead to one input each gives a part, and their sum is the gradient. Nothing is
+inserted into the graph: hooks on its own nodes see what flows.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ from typing import Any
 import msgspec
 import torch
 from torch.autograd.graph import Node
+
+from torchparity.calls.gradients.hooks import Arriving, Hooks, Passing, Places, Summing, leaves_gradients_alone
+from torchparity.calls.gradients.sums import End, GradientSums
 
 Edge = tuple[Node, int]
 _CAST = "ToCopyBackward0"
@@ -29,18 +33,6 @@ class ForeignGraphError(Exception):
 
     def __init__(self) -> None:
         super().__init__("part of its graph was made by another thread or before the call; its gradients are left out")
-
-
-class End(msgspec.Struct, eq=False):
-    """A node that ends in edges of inputs; a place is one of the node's results.
-
-    Autocast casts a leaf once for several calls, which share the node of the cast. What a call gives
-    to that node, one of the `casts`, is cast back to the leaf's dtype, and is then a part of its gradient.
-    """
-
-    node: Node
-    inputs: list[tuple[int, int]]  # places, and the slots of the inputs whose gradients they are
-    casts: list[tuple[int, int, torch.dtype]]  # places, slots and dtypes of the inputs
 
 
 class Ends(msgspec.Struct, eq=False):
@@ -86,13 +78,57 @@ class InputEdges:
         return self.leaves.get(id(following.variable), ()), following.variable.dtype
 
 
-def in_compiled_backward() -> bool:
-    """Tell whether the backward of a compiled region is running: its calls are the compiler's, not the user's."""
-    node = torch._C._current_autograd_node()
-    return node is not None and node.name().startswith("CompiledFunction")
+def watch_outputs(before: InputEdges, outputs: Sequence[tuple[int, torch.Tensor]], hooks: Hooks) -> list[Any]:
+    """Hook the nodes that a call made; return the handles of hooks on tensors that outlive the graph.
+
+    `outputs` are those that require a gradient. Raises `ForeignGraphError` before it hooks anything.
+    """
+    roots: dict[Node, list[tuple[int, int]]] = {}
+    aliases: list[tuple[Node, int, int, Sequence[int]]] = []
+    leaves: list[tuple[int, torch.Tensor]] = []
+    for slot, tensor in outputs:
+        node = tensor.grad_fn
+        if node is None:
+            leaves.append((slot, tensor))
+            continue
+        place = tensor.output_nr
+        alias_slots = before.edges.get((node, place))
+        if alias_slots:
+            aliases.append((node, place, slot, alias_slots))
+        else:
+            roots.setdefault(node, []).append((place, slot))
+    ends = _ends_of(roots, before)
+    for node, place, slot, aliased in aliases:
+        node.register_prehook(Arriving(((place, slot),), aliased, hooks))
+    _hook_nodes(roots, ends, hooks)
+    return [_watch_leaf(tensor, slot, before, hooks) for slot, tensor in leaves] if leaves else []
 
 
-def ends_of(roots: Iterable[Node], before: InputEdges) -> Ends:
+def watch_mutated(before: InputEdges, mutated: torch.Tensor, hooks: Hooks) -> None:
+    """Hook the nodes of a call that returns nothing and changes its first argument, such as `x[0] = y`."""
+    if mutated.grad_fn is not None:
+        _hook_nodes({}, _ends_of([mutated.grad_fn], before), hooks)
+
+
+def _hook_nodes(roots: dict[Node, list[tuple[int, int]]], reached: Ends, hooks: Hooks) -> None:
+    sums = GradientSums(reached.ends, hooks.at_end_of_pass) if reached.needs_sums else None
+    for end in reached.ends:
+        arriving: Places = ()
+        if end.node in roots and leaves_gradients_alone(type(end.node)):
+            arriving = roots.pop(end.node)
+        summing = None if sums is None else Summing(end, arriving, sums, hooks)
+        end.node.register_hook(summing or Passing(end.inputs, arriving, hooks))
+    for node, places in roots.items():
+        node.register_prehook(Arriving(places, (), hooks))
+
+
+def _watch_leaf(tensor: torch.Tensor, slot: int, before: InputEdges, hooks: Hooks) -> Any:
+    """Hook a leaf that a call returned as it was: the gradient of output and input is the leaf's."""
+    arriving = Arriving(((0, slot),), before.leaves.get(id(tensor), ()), hooks)
+    return tensor.register_hook(lambda gradient: arriving((gradient,)))  # type: ignore[no-untyped-call]
+
+
+def _ends_of(roots: Iterable[Node], before: InputEdges) -> Ends:
     """Visit the nodes made since `before` was; return those that end in an input's edge.
 
     Raises `ForeignGraphError` where an input is reached through nodes that are not the call's.
