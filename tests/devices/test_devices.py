@@ -9,7 +9,7 @@ import sys
 import pytest
 import torch
 
-from tests.kernels.test_cpu import assert_same
+from tests.support.statistics import assert_same
 from torchparity import devices, open_run, plugins
 from torchparity.devices import Device, all_devices, device_for
 from torchparity.recording import capture

@@ -60,6 +60,8 @@ def function_called(record_name: str) -> Callable[..., Any] | None:
             continue
         if callable(function):
             return function  # type: ignore[no-any-return]
+        if hasattr(function, "__get__"):  # an attribute that shows a view: Tensor.real
+            return function.__get__  # type: ignore[no-any-return]
     return None
 
 

@@ -11,6 +11,7 @@ import torch
 from torchparity import open_run
 from torchparity.recording import capture
 from torchparity.recording.measuring.measurement_cache import MeasurementCache
+from torchparity.recording.measuring.measurer import Measurer
 from torchparity.recording.step.recorder import Recorder
 
 
@@ -83,16 +84,14 @@ def test_what_failed_in_one_step_is_not_said_of_the_next(tmp_path, capsys):
 
 
 def test_a_fault_of_the_recorder_never_reaches_the_training(tmp_path, monkeypatch, caplog):
-    from torchparity.recording.measuring.measurement_cache import MeasurementCache
-
-    original = MeasurementCache._measure
+    original = Measurer.measure
 
     def broken(self, tensor):
         if tensor.numel() == 7:
             raise ZeroDivisionError("our bug")
         return original(self, tensor)
 
-    monkeypatch.setattr(MeasurementCache, "_measure", broken)
+    monkeypatch.setattr(Measurer, "measure", broken)
     x = torch.ones(7, requires_grad=True)
     with capture(tmp_path):
         for _ in range(3):
@@ -116,16 +115,16 @@ def record_three_steps(path, task):
 
 @pytest.mark.parametrize("task", ["statistics", "tensor"])
 def test_a_fault_of_ours_at_the_end_of_a_step_costs_the_step_alone(tmp_path, monkeypatch, caplog, task):
-    finish, calls = MeasurementCache.finish, []
+    finish, calls = MeasurementCache.finish_step, []
 
     def faulty(self):
         calls.append(1)
-        fill = finish(self)
+        pending = finish(self)
         if len(calls) == 2:
             raise ValueError("our bug")
-        return fill
+        return pending
 
-    monkeypatch.setattr(MeasurementCache, "finish", faulty)
+    monkeypatch.setattr(MeasurementCache, "finish_step", faulty)
     record_three_steps(tmp_path, task)
 
     run = open_run(tmp_path)
@@ -135,18 +134,20 @@ def test_a_fault_of_ours_at_the_end_of_a_step_costs_the_step_alone(tmp_path, mon
 
 
 def test_a_device_that_fails_after_a_step_costs_the_step_alone(tmp_path, monkeypatch, capsys):
-    finish, calls = MeasurementCache.finish, []
+    finish, calls = MeasurementCache.finish_step, []
 
     def faulty(self):
         calls.append(1)
-        fill = finish(self)
+        pending = finish(self)
 
         def failing():
             raise RuntimeError("the device is gone")
 
-        return failing if len(calls) == 2 else fill
+        if len(calls) == 2:
+            pending.wait = failing
+        return pending
 
-    monkeypatch.setattr(MeasurementCache, "finish", faulty)
+    monkeypatch.setattr(MeasurementCache, "finish_step", faulty)
     record_three_steps(tmp_path, "statistics")
 
     run = open_run(tmp_path)

@@ -14,7 +14,7 @@ def test_an_arena_that_fails_costs_what_it_had_in_hand_and_is_not_used_again(tmp
     flush, number = HostArena.flush, iter(range(1_000_000))
 
     def failing(arena):
-        if arena._waiting and next(number) >= 2:
+        if arena._queue and next(number) >= 2:
             raise RuntimeError("no compiler")
         flush(arena)
 
