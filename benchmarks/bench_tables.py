@@ -62,7 +62,7 @@ def cell_by_cell(content: Table, path: Path) -> None:
 
 
 def seconds(content: Table, name: str, folder: Path) -> float:
-    plugin = plugins.load("report", name)
+    plugin = plugins.load("report.formats", name)
     start = time.perf_counter()
     plugin.write(content, folder / f"table{plugin.suffix}")
     return time.perf_counter() - start
@@ -84,7 +84,7 @@ def main() -> None:
             theirs.append(time.perf_counter() - start)
         ratios = sorted(slow / fast for slow, fast in zip(theirs, ours, strict=True))
         many = table(arguments.rows)
-        large = {kind: round(seconds(many, kind, folder), 2) for kind in plugins.names("report")}
+        large = {kind: round(seconds(many, kind, folder), 2) for kind in plugins.names("report.formats")}
     print(
         json.dumps(
             {

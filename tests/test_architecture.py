@@ -47,6 +47,7 @@ ALLOWED = {
         "errors",
         "kernels",
         "naming",
+        "plugins",
         "records",
         "report",
         "storage",

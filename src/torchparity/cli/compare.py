@@ -16,11 +16,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from torchparity.comparing import Comparison, Options
-    from torchparity.comparing.pairing.records import Alignment
+from torchparity import plugins
 
-_FORMATS = ("csv", "xlsx", "json", "parquet")
+if TYPE_CHECKING:
+    from torchparity.comparing import Alignment, Comparison, Options
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -50,7 +49,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("-cm", "--cell_mapping", type=Path, metavar="YAML", help="modules that were renamed")
     parser.add_argument("-da", "--diff_analyze", action="store_true", help="write the first differing node as json")
     parser.add_argument("--align", choices=["order", "name"], help="pair calls in the order they ran, or by name alone")
-    parser.add_argument("--format", default=None, metavar="LIST", help=f"tables to write, of {','.join(_FORMATS)}")
+    parser.add_argument("--format", default=None, metavar="LIST", help=f"tables to write, of {','.join(_formats())}")
     parser.add_argument("--xlsx", action="store_true", help="the same as --format xlsx")
     parser.add_argument(
         "--fail-on",
@@ -75,57 +74,50 @@ def _run(options: Namespace) -> int:
     from torchparity.cli.terminal.output import forget_stdout
     from torchparity.cli.terminal.progress import progress
     from torchparity.comparing import compare_runs
-    from torchparity.comparing.pairing.mapping import read_mapping
 
     candidate, baseline, settings, folder = _asked(options)
-    if options.data_mapping:
-        settings.data_mapping = read_mapping(options.data_mapping)
-    if options.cell_mapping:
-        settings.cell_mapping = read_mapping(options.cell_mapping)
-    formats = _formats(options)
+    formats = _formats_asked(options)
     if folder is not None:
         _refuse_unwritable(folder)
     with progress() as show:
-        done = compare_runs(candidate, baseline, settings, show)
+        comparison = compare_runs(candidate, baseline, settings, show)
         show("writing", 0, 0)
-        written = done.write(folder, formats, advice=not options.compare_only) if folder is not None else []
+        written = comparison.write(folder, formats, advice=not options.compare_only) if folder is not None else []
     if options.diff_analyze:
-        written += _analyse(done, folder)
+        written += comparison.write_analysis(folder or Path("output"))
     try:
-        _report(done, written, is_logged=_is_logged(options))
+        _report(comparison, written, is_logged=_is_logged(options))
     except BrokenPipeError:
         forget_stdout()  # nobody reads on, but the exit code still tells whether the runs differ
-    return _exit_code(done, options.fail_on)
+    return _exit_code(comparison, options.fail_on)
 
 
-def _report(done: Comparison, written: Sequence[Path], *, is_logged: bool) -> None:
+def _report(comparison: Comparison, written: Sequence[Path], *, is_logged: bool) -> None:
     from torchparity.text import one_line
 
     if is_logged:
-        _log(done)
-    for note in done.notes:
+        _log(comparison)
+    for note in comparison.notes:
         print(f"torchparity: {one_line(note)}", file=sys.stderr)
-    print(one_line(done.headline()))
-    print(_summary(done))
+    print(one_line(comparison.headline()))
+    print(_summary(comparison))
     for path in written:
         print(f"  {path}")
 
 
 def _asked(options: Namespace) -> tuple[Path, Path, Options, Path | None]:
     """Return the two runs, how to compare them and where to write, from any of the three spellings."""
-    from torchparity.comparing import Options
     from torchparity.config import load_compare_config
     from torchparity.errors import ConfigError
 
     if options.fuzzy_match and options.data_mapping:
         raise ConfigError("-dm names pairs and -f looks for them; use one of the two.")
-    by: Alignment | None = "fuzzy" if options.fuzzy_match else options.align
     if options.input_path is not None:
         if options.candidate or options.target_path or options.baseline or options.golden_path:
             raise ConfigError("the runs are given twice: by name and in -i compare.json; use one of the two.")
         config = load_compare_config(options.input_path)
         stacks = options.stack_mode if config.stack_path else None
-        settings = Options(by=by or "name", highlight=options.highlight, stacks=stacks, stack_path=config.stack_path)
+        settings = _settings(options, by="name", stacks=stacks, stack_path=config.stack_path)
         return Path(config.npu_path), Path(config.bench_path), settings, options.output_path or Path("output")
     candidate, baseline = options.candidate or options.target_path, options.baseline or options.golden_path
     if (options.candidate and options.target_path) or (options.baseline and options.golden_path):
@@ -134,7 +126,23 @@ def _asked(options: Namespace) -> tuple[Path, Path, Options, Path | None]:
         raise ConfigError("--format, --xlsx and -hl are about tables, which are written with -o DIR; give the folder.")
     if candidate is None or baseline is None:
         raise ConfigError("compare needs two runs: torchparity compare CANDIDATE BASELINE, or -i compare.json.")
-    return candidate, baseline, Options(by=by or "order", highlight=options.highlight), options.output_path
+    return candidate, baseline, _settings(options, by="order"), options.output_path
+
+
+def _settings(
+    options: Namespace, *, by: Alignment, stacks: bool | None = None, stack_path: str | None = None
+) -> Options:
+    """Return how to compare; `by` is how records are paired unless the command line says otherwise."""
+    from torchparity.comparing import Options, read_mapping
+
+    return Options(
+        by="fuzzy" if options.fuzzy_match else options.align or by,
+        highlight=options.highlight,
+        stacks=stacks,
+        stack_path=stack_path,
+        data_mapping=read_mapping(options.data_mapping) if options.data_mapping else {},
+        cell_mapping=read_mapping(options.cell_mapping) if options.cell_mapping else {},
+    )
 
 
 def _refuse_unwritable(folder: Path) -> None:
@@ -148,15 +156,21 @@ def _refuse_unwritable(folder: Path) -> None:
         raise RunWriteError(folder, "permission denied")
 
 
-def _formats(options: Namespace) -> list[str]:
+def _formats() -> list[str]:
+    """Return the names of the table formats: those of the files in report/formats."""
+    return plugins.names("report.formats")
+
+
+def _formats_asked(options: Namespace) -> list[str]:
     from torchparity.errors import ConfigError, nearest
 
+    formats = _formats()
     default = "xlsx" if options.xlsx or options.input_path is not None or options.highlight else "csv"
     names = [name.strip() for name in (options.format or default).split(",") if name.strip()]
     for name in names:
-        if name not in _FORMATS:
+        if name not in formats:
             raise ConfigError(
-                f"format {name!r} does not exist.{nearest(name, _FORMATS)} There are: {', '.join(_FORMATS)}."
+                f"format {name!r} does not exist.{nearest(name, formats)} There are: {', '.join(formats)}."
             )
     return names
 
@@ -168,10 +182,10 @@ def _is_logged(options: Namespace) -> bool:
     return options.input_path is not None and load_compare_config(options.input_path).is_print_compare_log
 
 
-def _log(done: Comparison) -> None:
+def _log(comparison: Comparison) -> None:
     from torchparity.text import one_line
 
-    for part in done.parts:
+    for part in comparison.parts:
         lines = [
             f"rank {part.rank}: {row.candidate.name} against {row.baseline.name}: {row.verdict or 'no warning'}"
             for row in part.rows
@@ -180,16 +194,10 @@ def _log(done: Comparison) -> None:
         print("".join(f"{one_line(line)}\n" for line in lines), end="", file=sys.stderr)
 
 
-def _analyse(done: Comparison, folder: Path | None) -> list[Path]:
-    from torchparity.comparing.msprobe.first_node import write_analysis
-
-    return write_analysis(done, folder or Path("output"))
-
-
-def _summary(done: Comparison) -> str:
+def _summary(comparison: Comparison) -> str:
     from torchparity.text import counted
 
-    counts = done.counts()
+    counts = comparison.counts()
     words = {
         "name": "paired by name",
         "realigned": "re-aligned",
@@ -199,15 +207,14 @@ def _summary(done: Comparison) -> str:
         "baseline only": "in the baseline alone",
     }
     said = ", ".join(f"{counts[key]} {text}" for key, text in words.items() if counts[key])
-    modes = {"real": "values", "statistics": "statistics", "md5": "checksums"}
-    rows = sum(len(part.rows) for part in done.parts)
-    mode = " and ".join(sorted({modes[part.mode] for part in done.parts}))
+    rows = sum(len(part.comparisons) for part in comparison.parts)
+    mode = " and ".join(sorted({part.mode for part in comparison.parts}))
     records = counted(sum(counts.values()), "record")
     return f"{records}: {said or 'nothing to pair'}; {counted(rows, 'row')} compared by {mode}."
 
 
-def _exit_code(done: Comparison, fail_on: str) -> int:
+def _exit_code(comparison: Comparison, fail_on: str) -> int:
     if fail_on == "never":
         return 0
-    found = done.first_divergence is not None or not done.has_compared
-    return int(found if fail_on == "divergence" else found or done.has_differences)
+    is_apart = comparison.first_divergence is not None or not comparison.has_compared
+    return int(is_apart if fail_on == "divergence" else is_apart or comparison.has_differences)

@@ -1,8 +1,36 @@
-"""Read two runs: align their records, compare what they hold, judge it, and name where they part."""
+"""Compares two runs: pairs their records, measures how far they differ, judges it, and names where they part.
+
+pairing/    which record and item of one run belongs to which of the other
+measuring/  how far two items are apart: `ItemComparison`, numbers as numbers
+judging/    whether rounding explains it, where the runs part, and one sentence about it
+msprobe/    msprobe's columns, words, verdicts, messages, colours and files
+"""
 
 from torchparity.comparing.entry import compare
 from torchparity.comparing.judging.divergence import Divergence
-from torchparity.comparing.part import Options
+from torchparity.comparing.measuring.item_comparison import (
+    ChecksumDifference,
+    ItemComparison,
+    NotCompared,
+    Reason,
+    StatisticsDifference,
+)
+from torchparity.comparing.options import Options
+from torchparity.comparing.pairing.mapping import read_mapping
+from torchparity.comparing.pairing.records import Alignment
 from torchparity.comparing.runs import Comparison, compare_runs
 
-__all__ = ["Comparison", "Divergence", "Options", "compare", "compare_runs"]
+__all__ = [
+    "Alignment",
+    "ChecksumDifference",
+    "Comparison",
+    "Divergence",
+    "ItemComparison",
+    "NotCompared",
+    "Options",
+    "Reason",
+    "StatisticsDifference",
+    "compare",
+    "compare_runs",
+    "read_mapping",
+]

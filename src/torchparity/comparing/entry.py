@@ -1,18 +1,65 @@
-"""The ways in: `compare(candidate, baseline)` for new code, and the seeds' `compare(input_param, output_path, ...)`."""
+"""The function `compare`: `compare(candidate, baseline)`, and msprobe's `compare(input_param, output_path, ...)`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from inspect import signature
 from pathlib import Path
+from typing import ParamSpec, TypeVar, get_args, overload
 
+from torchparity.comparing.options import Options
 from torchparity.comparing.pairing.mapping import read_mapping
-from torchparity.comparing.part import Options
+from torchparity.comparing.pairing.records import Alignment
 from torchparity.comparing.runs import Comparison, compare_runs
-from torchparity.errors import ConfigError
+from torchparity.errors import ConfigError, nearest
 
 _KEYS = (("npu_json_path", "npu_path"), ("bench_json_path", "bench_path"))
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
 
 
+def _with_nearest_option(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
+    """Have a function answer a misspelt option with the nearest that there is."""
+    options = list(signature(function).parameters)
+
+    @wraps(function)
+    def checked(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
+        for name in kwargs:
+            if name not in options:
+                hint = f"{nearest(name, options)} There are: {', '.join(options)}."
+                raise ConfigError(f"{function.__name__} has no option {name!r}.{hint}")
+        return function(*args, **kwargs)
+
+    return checked
+
+
+@overload
+def compare(
+    candidate: str | Path,
+    baseline: str | Path,
+    *,
+    align: Alignment = "order",
+    highlight: bool = False,
+    data_mapping: str | Path | None = None,
+    cell_mapping: str | Path | None = None,
+) -> Comparison: ...
+
+
+@overload
+def compare(
+    candidate: Mapping[str, object],
+    baseline: str | Path,
+    stack_mode: bool = False,
+    auto_analyze: bool = True,
+    fuzzy_match: bool = False,
+    highlight: bool = False,
+    *,
+    formats: Sequence[str] = ("xlsx",),
+) -> Comparison: ...
+
+
+@_with_nearest_option
 def compare(
     candidate: str | Path | Mapping[str, object],
     baseline: str | Path,
@@ -21,7 +68,7 @@ def compare(
     fuzzy_match: bool = False,
     highlight: bool = False,
     *,
-    align: str = "order",
+    align: Alignment = "order",
     formats: Sequence[str] = ("xlsx",),
     data_mapping: str | Path | None = None,
     cell_mapping: str | Path | None = None,
@@ -29,25 +76,24 @@ def compare(
     """Compare two runs.
 
     With two paths nothing is written: look at the result (`headline()`, `first_divergence`,
-    `frame`) or write it (`to_csv`, `to_xlsx`, `to_json`). With the seeds' mapping of
-    `npu_json_path` and `bench_json_path` the second argument is the folder for the results.
+    `comparisons`, `frame`) or write it (`to_csv`, `to_xlsx`, `to_json`, `to_parquet`). `align` pairs calls in the
+    order in which they ran, by name alone, or fuzzily as msprobe does; the mappings are YAML files
+    that name items and modules that belong together; `highlight` colours suspicious rows.
+
+    With msprobe's mapping of `npu_json_path` and `bench_json_path` the second argument is the
+    folder for the results, which are written as `formats`, with the advisor's file where
+    `auto_analyze` is true. `stack_mode` shows call stacks where the mapping has `stack_json_path`.
     """
     if isinstance(candidate, Mapping):
+        options = _msprobe_options(candidate, stack_mode=stack_mode, fuzzy_match=fuzzy_match, highlight=highlight)
         left, right = (_path(candidate, keys) for keys in _KEYS)
-        path = candidate.get("stack_json_path")
-        options = Options(
-            by="fuzzy" if fuzzy_match else "name",
-            highlight=highlight,
-            stacks=stack_mode if path else None,
-            stack_path=str(path) if path else None,
-        )
-        done = compare_runs(left, right, options)
-        done.write(Path(baseline), formats, advice=auto_analyze)
-        return done
-    if align not in ("name", "order", "fuzzy"):
-        raise ConfigError(f"align {align!r} does not exist. There are: name, order, fuzzy.")
+        comparison = compare_runs(left, right, options)
+        comparison.write(baseline, formats, advice=auto_analyze)
+        return comparison
+    if align not in get_args(Alignment):
+        raise ConfigError(f"align {align!r} does not exist. There are: {', '.join(get_args(Alignment))}.")
     options = Options(
-        by="fuzzy" if fuzzy_match else align,  # type: ignore[arg-type]
+        by="fuzzy" if fuzzy_match else align,
         highlight=highlight,
         data_mapping=read_mapping(Path(data_mapping)) if data_mapping else {},
         cell_mapping=read_mapping(Path(cell_mapping)) if cell_mapping else {},
@@ -55,9 +101,21 @@ def compare(
     return compare_runs(candidate, baseline, options)
 
 
-def _path(given: Mapping[str, object], keys: Sequence[str]) -> str:
+def _msprobe_options(
+    input_param: Mapping[str, object], *, stack_mode: bool, fuzzy_match: bool, highlight: bool
+) -> Options:
+    stack_path = input_param.get("stack_json_path")
+    return Options(
+        by="fuzzy" if fuzzy_match else "name",
+        highlight=highlight,
+        stacks=stack_mode if stack_path else None,
+        stack_path=str(stack_path) if stack_path else None,
+    )
+
+
+def _path(input_param: Mapping[str, object], keys: Sequence[str]) -> str:
     for key in keys:
-        value = given.get(key)
+        value = input_param.get(key)
         if isinstance(value, (str, Path)):
             return str(value)
     raise ConfigError(f"compare needs {keys[0]!r} with the path of a dump.json or a step folder.")

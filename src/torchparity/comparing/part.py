@@ -1,112 +1,108 @@
-"""Comparing one step of one rank on both sides."""
+"""Compares one step of one rank on both sides: pairs, measures, judges."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from itertools import islice
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from torchparity.comparing.judging.divergence import Divergence, find_divergence, first_argument
-from torchparity.comparing.measuring.metrics import ValueComparer, fill_statistics
-from torchparity.comparing.measuring.values import Progress
-from torchparity.comparing.msprobe.columns import Mode
-from torchparity.comparing.msprobe.highlight import highlight
-from torchparity.comparing.msprobe.verdicts import accuracy, checksum_result, requires_grad_agrees, statistics_result
-from torchparity.comparing.pairing.mapping import mapped_rows, renamed, renamed_modules
-from torchparity.comparing.pairing.records import Alignment, Parents, RecordPair, align, parents_of
-from torchparity.comparing.pairing.rows import Row, rows_of
+from torchparity.comparing.measuring.checksums import compare_checksums
+from torchparity.comparing.measuring.item_comparison import ItemComparison
+from torchparity.comparing.measuring.mode import mode_of
+from torchparity.comparing.measuring.pair_reader import Progress
+from torchparity.comparing.measuring.statistics import compare_statistics
+from torchparity.comparing.measuring.values import ValueComparer
+from torchparity.comparing.msprobe.rows import Judgement, TableRow, judgements
+from torchparity.comparing.options import Options
+from torchparity.comparing.pairing.items import ItemPair, item_pairs
+from torchparity.comparing.pairing.mapping import mapped_pairs, renamed, renamed_modules
+from torchparity.comparing.pairing.records import Parents, RecordPair, align, parents_of
 from torchparity.naming import is_module_name
-from torchparity.records import Record, TensorLeaf
 from torchparity.storage import RunPart
 
 if TYPE_CHECKING:
     import polars as pl
 
-_PLAIN: Mapping[str, str] = {}
-_LOOKED_AT = 2000
-_SIDES = ("candidate", "baseline")
-_WORDS = {"md5": "checksums", "xor": "xor checksums", "statistics": "statistics", "real": "values"}
-_MODES: Mapping[str, Mode] = {"real": "real", "md5": "md5", "xor": "md5", "statistics": "statistics"}
-_KINDS = tuple(_MODES)  # what can be held of a tensor, the best first
-
-
-class Options:
-    """How two parts are compared.
-
-    `stacks` says whether call stacks are shown, by default where there are any. `stack_path` is the file with
-    those of a candidate of one part, where it is not beside the records.
-    """
-
-    def __init__(
-        self,
-        *,
-        by: Alignment = "order",
-        highlight: bool = False,
-        stacks: bool | None = None,
-        stack_path: str | None = None,
-        data_mapping: Mapping[str, str] = _PLAIN,
-        cell_mapping: Mapping[str, str] = _PLAIN,
-    ) -> None:
-        self.by, self.highlight = by, highlight
-        self.stacks, self.stack_path = stacks, stack_path
-        self.data_mapping, self.cell_mapping = data_mapping, cell_mapping
-
 
 class PartComparison:
-    """The rows of one pair of parts, judged."""
+    """One step of one rank, compared.
+
+    `pairs` are the records of both runs, `comparisons` their items with what comparing them gave.
+    """
 
     def __init__(
         self, candidate: RunPart, baseline: RunPart, options: Options, progress: Progress = lambda done, of: None
     ) -> None:
         self.candidate, self.baseline, self._options = candidate, baseline, options
         self.mode, self.notes = mode_of(candidate, baseline)
+        self._renamed_baseline = renamed_modules(baseline.records, options.cell_mapping, candidate.records)
         self.pairs = self._align()
-        self.rows = self._rows(progress)
+        self._by_record = self._compare(progress)
+        self.comparisons = list(chain.from_iterable(self._by_record))
 
     @property
     def rank(self) -> int:
+        """The candidate's rank."""
         return self.candidate.rank
 
     @property
     def step(self) -> int:
+        """The candidate's step."""
         return self.candidate.step
+
+    @property
+    def parents(self) -> Mapping[str, str | None]:
+        """Where each record of the candidate was called from."""
+        return self.candidate.construct
+
+    @cached_property
+    def judgements(self) -> list[Judgement]:
+        """msprobe's verdicts, sentences and colours, one for each of the comparisons."""
+        return judgements(self._by_record, self.mode, highlight=self._options.highlight)
+
+    @property
+    def rows(self) -> list[TableRow]:
+        """The rows of the table: each comparison with its judgement."""
+        return list(map(TableRow, self.comparisons, self.judgements))
 
     @cached_property
     def frame(self) -> pl.DataFrame:
         """The table, with the columns of its mode."""
-        from torchparity.comparing.msprobe.cells import (
-            frame_of,  # loads polars, which takes as long as comparing statistics
-        )
+        # Loads polars, which takes as long as comparing statistics.
+        from torchparity.comparing.msprobe.cells import frame_of
 
         wanted = self._options.stacks
         with_stacks = bool(self.candidate.stacks) if wanted is None else wanted
-        return frame_of(self.rows, self.mode, self._stacks.__getitem__ if with_stacks else None)
+        return frame_of(self.comparisons, self.judgements, self.mode, self._stacks.__getitem__ if with_stacks else None)
 
     @cached_property
     def divergence(self) -> Divergence | None:
         """Where the two parts part."""
-        return find_divergence(self.rows, self.mode, self._left_out(), self.candidate.construct)
+        return find_divergence(self.comparisons, self._left_out(), self.parents)
 
     @cached_property
     def argument(self) -> Divergence | None:
         """The first argument that differs, whether or not an output shows it."""
-        return first_argument(self.rows, self.mode)
+        return first_argument(self.comparisons)
 
     @property
     def colours(self) -> list[str | None]:
-        return [row.colour for row in self.rows]
+        """The colour of each row, or None."""
+        return [judgement.colour for judgement in self.judgements]
 
     def counts(self) -> Counter[str]:
         """Return how many records were paired how; those of one side alone apart."""
-        found: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         for pair in self.pairs:
             alone = "candidate only" if pair.baseline is None else "baseline only"
-            found[alone if pair.how == "unmatched" else pair.how] += 1
-        return found
+            counts[alone if pair.how == "unmatched" else pair.how] += 1
+        return counts
 
     def stack_of(self, record: str) -> Sequence[str]:
+        """Return the frames of the call of a record, innermost first."""
         return self._stacks[record]
 
     def lines_of(self, record: str) -> Sequence[str]:
@@ -114,7 +110,7 @@ class PartComparison:
         called = self.stack_of(record)
         if not is_module_name(record):
             return called
-        inside = (name for name, parent in self.candidate.construct.items() if parent == record)
+        inside = (name for name, parent in self.parents.items() if parent == record)
         return next((frames for name in inside if (frames := self.stack_of(name))), called)
 
     @cached_property
@@ -123,14 +119,14 @@ class PartComparison:
 
     def _align(self) -> list[RecordPair]:
         mapping = self._options.cell_mapping
-        self._baseline = renamed_modules(self.baseline.records, mapping, self.candidate.records)
         parents = Parents(self.candidate.construct, self.baseline.construct)
         if self._options.by == "fuzzy":
             parents = parents_of(self.candidate, self.baseline)
         if mapping:
             back = {baseline: name for name, baseline in mapping.items()}
-            parents.baseline = {name: parent and renamed(parent, back) for name, parent in parents.baseline.items()}
-        return align(self.candidate.records, self._baseline, self._options.by, parents)
+            of_baseline = {name: parent and renamed(parent, back) for name, parent in parents.baseline.items()}
+            parents = Parents(parents.candidate, of_baseline)
+        return align(self.candidate.records, self._renamed_baseline, self._options.by, parents)
 
     def _left_out(self) -> dict[str, str]:
         """Return, for the candidate's records, the first one before each that only the baseline has."""
@@ -138,43 +134,29 @@ class PartComparison:
         if not alone:
             return {}
         partners = {id(pair.baseline): pair.candidate for pair in self.pairs if pair.candidate is not None}
-        found: dict[str, str] = {}
+        left_out: dict[str, str] = {}
         first: str | None = None
-        for record in self._baseline.values():
+        for record in self._renamed_baseline.values():
             if first is None and id(record) in alone and not record.is_recompute:
                 first = record.name
             elif first is not None and (partner := partners.get(id(record))) is not None:
-                found[partner.name] = first
-        return found
+                left_out[partner.name] = first
+        return left_out
 
-    def _rows(self, progress: Progress) -> list[Row]:
-        values = ValueComparer(self.candidate, self.baseline)
-        grouped = [rows_of(pair.candidate, pair.baseline, is_fuzzy=pair.how == "fuzzy") for pair in self.pairs]
+    def _compare(self, progress: Progress) -> list[list[ItemComparison]]:
+        """Compare the items of every pair of records."""
+        groups = [item_pairs(pair.candidate, pair.baseline, is_fuzzy=pair.how == "fuzzy") for pair in self.pairs]
         if self._options.data_mapping:
-            grouped = mapped_rows(grouped, self._options.data_mapping, self.baseline.records)
-        if self.mode == "real":
-            values.read_ahead((row for rows in grouped for row in rows), progress)
-        for rows in grouped:
-            for row in rows:
-                self._judge(row, values)
-            if self._options.highlight and self.mode != "md5":
-                highlight(rows, self.mode)
-        return [row for rows in grouped for row in rows]
+            groups = mapped_pairs(groups, self._options.data_mapping, self.baseline.records)
+        compare = compare_statistics if self.mode == "statistics" else compare_checksums
+        if self.mode == "values":
+            compare = self._values(groups, progress).compare
+        return [[compare(pair) for pair in group] for group in groups]
 
-    def _judge(self, row: Row, values: ValueComparer) -> None:
-        row.messages = ()
-        if self.mode == "real":
-            values.fill(row)
-            row.verdict = accuracy(row)
-        elif self.mode == "statistics":
-            fill_statistics(row)
-            row.verdict = statistics_result(row)
-        else:
-            row.verdict = checksum_result(row)
-        if not requires_grad_agrees(row):
-            row.say("Requires_grad inconsistent.")
-        if row.is_fuzzy and row.candidate and row.baseline and row.candidate.name != row.baseline.name:
-            row.say("Fuzzy matching data, the comparison accuracy may be affected.")
+    def _values(self, groups: Sequence[Sequence[ItemPair]], progress: Progress) -> ValueComparer:
+        values = ValueComparer(self.candidate, self.baseline)
+        values.read_ahead(chain.from_iterable(groups), progress, meanwhile=_load_tables)
+        return values
 
 
 class _Stacks(dict[str, Sequence[str]]):
@@ -187,46 +169,6 @@ class _Stacks(dict[str, Sequence[str]]):
         return ()
 
 
-def mode_of(candidate: RunPart, baseline: RunPart) -> tuple[Mode, list[str]]:
-    """Return what both runs can be compared by, and a sentence where that is less than one of them holds."""
-    held = [_held(part.records.values()) for part in (candidate, baseline)]
-    for kind in _KINDS:
-        if all(kind in kinds for kinds in held):
-            richer = [name for name, kinds in zip(_SIDES, held, strict=True) if _first(kinds) != kind]
-            return _MODES[kind], [_weaker(kind, richer)] if richer else []
-    if not all(held):
-        return "statistics", []
-    kept = " and ".join(f"the {side} {_WORDS[_first(kinds)]}" for side, kinds in zip(_SIDES, held, strict=True))
-    return "statistics", [f"the runs have nothing in common to compare by: {kept}."]
-
-
-def _first(kinds: set[str]) -> str:
-    return next((kind for kind in _KINDS if kind in kinds), "statistics")
-
-
-def _weaker(mode: str, richer: Sequence[str]) -> str:
-    if len(richer) > 1:
-        return f"the runs hold different things; both are compared by their {_WORDS[mode]}."
-    return f"the {richer[0]} holds more than the other run; both are compared by their {_WORDS[mode]}."
-
-
-def _held(records: Iterable[Record]) -> set[str]:
-    """Return what a run holds of its tensors, as far as its first records tell."""
-    found: set[str] = set()
-    for record in islice(records, _LOOKED_AT):
-        found |= _kinds(record)
-    return found
-
-
-def _kinds(record: Record) -> set[str]:
-    found: set[str] = set()
-    for item in record.items():
-        leaf = item.leaf
-        if isinstance(leaf, TensorLeaf):
-            if leaf.data_name is not None:
-                found.add("real")
-            if leaf.checksum is not None:  # CRC-32, or 64 bits of another kind: one is never the other
-                found.add("xor" if leaf.checksum.startswith("0x") else "md5")
-            if leaf.statistics is not None:
-                found.add("statistics")
-    return found
+def _load_tables() -> None:
+    """Load what tables need, while other threads compare."""
+    from torchparity.comparing.msprobe import cells  # noqa: F401

@@ -1,25 +1,24 @@
-"""Comparing two runs: every step and rank that both have."""
+"""Compares two runs: every step and rank that both have."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from torchparity import plugins
-from torchparity.comparing.judging.deviation import deviation
+from torchparity.comparing.judging.coverage import has_compared, is_held_once
 from torchparity.comparing.judging.divergence import Divergence
-from torchparity.comparing.judging.headline import advisor_text, agreement, headline
+from torchparity.comparing.judging.headline import agreement, headline
+from torchparity.comparing.measuring.item_comparison import ItemComparison, Reason
 from torchparity.comparing.msprobe.columns import NUMERIC
-from torchparity.comparing.msprobe.verdicts import differs
-from torchparity.comparing.pairing.rows import Row
-from torchparity.comparing.part import Options, PartComparison
-from torchparity.errors import ConfigError, RunNotFoundError, RunWriteError
-from torchparity.records import Leaf, Table, TensorLeaf
+from torchparity.comparing.msprobe.rows import differs
+from torchparity.comparing.options import Options
+from torchparity.comparing.part import PartComparison
+from torchparity.errors import RunNotFoundError
 from torchparity.storage import RunPart, RunReader, open_run
 
 if TYPE_CHECKING:
@@ -31,16 +30,27 @@ Show = Callable[[str, int, int], None]  # what is being done, how much of it is 
 class Comparison:
     """What comparing two runs gave.
 
-    `parts` has one comparison for each step and rank that both runs have; `notes` are
-    sentences about what could not be compared.
+    `parts` has one comparison for each step and rank that both runs have, `parts_alone` counts those that only one
+    of them has; `notes` are sentences about what could not be compared.
     """
 
-    def __init__(self, candidate: Path, baseline: Path, parts: Sequence[PartComparison], notes: Sequence[str]) -> None:
+    def __init__(
+        self,
+        candidate: Path,
+        baseline: Path,
+        parts: Sequence[PartComparison],
+        notes: Sequence[str],
+        *,
+        parts_alone: int = 0,
+    ) -> None:
         self.candidate, self.baseline = candidate, baseline
         self.parts, self.notes = list(parts), list(notes)
-        self._found = _traced(self.parts)
-        self.parts_alone = 0  # steps and ranks that only one of the runs has
+        self.parts_alone = parts_alone
         self.timestamp = time.strftime("%Y%m%d%H%M%S")
+        self._divergences = _traced(self.parts)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.headline()}>"
 
     @property
     def frame(self) -> pl.DataFrame:
@@ -56,114 +66,98 @@ class Comparison:
         texts = [name for name in frame.columns if name in NUMERIC and frame[name].dtype == pl.String]
         return frame.with_columns(pl.col(texts).cast(pl.Float64, strict=False)) if texts else frame
 
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__}: {self.headline()}>"
+    @property
+    def comparisons(self) -> Iterator[ItemComparison]:
+        """Every item of every part, with what comparing it gave."""
+        return (comparison for part in self.parts for comparison in part.comparisons)
 
     @property
     def first_divergence(self) -> Divergence | None:
         """Where the runs part, in the earliest step."""
-        return next((found for found in self._found if found is not None), None)
+        return next((divergence for divergence in self._divergences if divergence is not None), None)
 
     @property
     def has_differences(self) -> bool:
         """Whether any row has a verdict against it, or a tensor that could not be compared, or nothing could be."""
-        is_any_off = any(differs(row) for part in self.parts for row in part.rows)
-        return self.parts_alone > 0 or is_any_off or self._bare > 0 or not self.has_compared
+        is_any_off = any(
+            differs(comparison, judgement.verdict)
+            for part in self.parts
+            for comparison, judgement in zip(part.comparisons, part.judgements, strict=True)
+        )
+        return self.parts_alone > 0 or is_any_off or self._held_once > 0 or not self.has_compared
 
     @cached_property
-    def _bare(self) -> int:
-        """How many tensors have nothing to compare in one run and something in the other."""
-        return sum(_is_bare(row) for part in self.parts for row in part.rows)
-
-    @property
     def has_compared(self) -> bool:
         """Whether there was anything to compare: a tensor, where there are any; equal arguments alone say little."""
-        tensors = ((row, part.mode) for part in self.parts for row in part.rows if _has_tensors(row))
-        first = next(tensors, None)
-        if first is not None:
-            return any(deviation(row, mode) is not None for row, mode in chain([first], tensors))
-        return any(deviation(row, part.mode) is not None for part in self.parts for row in part.rows)
+        return has_compared(self.comparisons)
+
+    @cached_property
+    def _held_once(self) -> int:
+        """How many tensors have nothing to compare in one run and something in the other."""
+        return sum(map(is_held_once, self.comparisons))
 
     def headline(self) -> str:
         """Return one sentence: where the runs part, with module, line of code and numbers."""
-        for index, (part, found) in enumerate(zip(self.parts, self._found, strict=True)):
-            if found is not None:
+        for index, (part, divergence) in enumerate(zip(self.parts, self._divergences, strict=True)):
+            if divergence is not None:
                 is_later = any(before.rank == part.rank for before in self.parts[:index])
-                parent = part.candidate.construct.get(found.record)
-                frames = [frame for frame in part.lines_of(found.record) if "site-packages" not in frame]
+                parent = part.parents.get(divergence.record)
+                frames = [frame for frame in part.lines_of(divergence.record) if "site-packages" not in frame]
                 where = f"step {part.step}, rank {part.rank}: " if len(self.parts) > 1 else ""
                 line = _place(frames[0]) if frames else None
-                return where + headline(found, parent, line, part.mode, is_later=is_later)
+                by_checksum = part.mode == "checksums"
+                return where + headline(divergence, parent, line, by_checksum=by_checksum, is_later=is_later)
         pairs = [pair for part in self.parts for pair in part.pairs]
+        read = (part.comparisons for part in self.parts if part.mode == "values")
+        unreadable = sum(entry.reason is Reason.UNREADABLE for entry in chain.from_iterable(read))
         return agreement(
             has_compared=self.has_compared,
             paired=sum(pair.how != "unmatched" for pair in pairs),
             alone=sum(pair.how == "unmatched" and not pair.is_recompute for pair in pairs),
             parts=self.parts_alone,
-            lost=sum(row.is_lost for part in self.parts for row in part.rows) + self._bare,
+            lost=unreadable + self._held_once,
         )
 
     def counts(self) -> Counter[str]:
         """Return how many records were paired how, over all parts."""
         return sum((part.counts() for part in self.parts), Counter())
 
-    def write(self, folder: Path, formats: Sequence[str] = ("csv",), *, advice: bool = True) -> list[Path]:
-        """Write a table for each part and format, and the advisor's file; return what was written."""
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise RunWriteError(folder, (error.strerror or str(error)).lower()) from None
-        written: list[Path] = []
-        for part in self.parts:
-            title = self._name("compare_result", part)
-            table = self._table(part, title)
-            for name in formats:
-                plugin: Any = plugins.load("report.formats", name)
-                # compare_result_rank0.json is the name that -da has for something else.
-                is_taken = plugin.suffix == ".json" and "_rank" in title
-                stem = self._name("compare_table", part) if is_taken else title
-                done = plugin.write(table, folder / f"{stem}{plugin.suffix}")
-                written += done.files
-                self.notes += done.notes
-            if advice:
-                written.append(
-                    _write(
-                        folder / f"{self._name('advisor', part)}.txt",
-                        advisor_text(part.rows, part.mode, part.divergence),
-                    )
-                )
-        return written
+    def write(self, folder: str | Path, formats: Sequence[str] = ("csv",), *, advice: bool = True) -> list[Path]:
+        """Write a table for each part and format, and msprobe's advisor file; return what was written."""
+        from torchparity.comparing.tables import write_tables
+
+        files, notes = write_tables(self.parts, self.timestamp, Path(folder), formats, advice=advice)
+        self.notes += notes
+        return files
+
+    def write_analysis(self, folder: str | Path) -> list[Path]:
+        """Write msprobe's `-da` files: each rank's records, and the first node that differs across ranks."""
+        from torchparity.comparing.tables import write_analysis
+
+        return write_analysis(self.parts, self.timestamp, Path(folder))
 
     def to_csv(self, path: str | Path) -> list[Path]:
-        """Write the tables into a folder, or the only one as a file if `path` is called so; the same for the others."""
-        return self._write_as("csv", Path(path))
+        """Write the tables as csv into a folder, or the only one as a file if `path` ends in .csv."""
+        return self._write_as("csv", path)
 
     def to_xlsx(self, path: str | Path) -> list[Path]:
-        return self._write_as("xlsx", Path(path))
+        """Write the tables as workbooks into a folder, or the only one as a file if `path` ends in .xlsx."""
+        return self._write_as("xlsx", path)
 
     def to_json(self, path: str | Path) -> list[Path]:
-        return self._write_as("json", Path(path))
+        """Write the tables as JSON into a folder, or the only one as a file if `path` ends in .json."""
+        return self._write_as("json", path)
 
-    def _write_as(self, name: str, path: Path) -> list[Path]:
-        if path.suffix != f".{name}":
-            return self.write(path, [name], advice=False)
-        if len(self.parts) > 1:
-            raise ConfigError(f"{path} names one file, and there are {len(self.parts)} tables; name a folder.")
-        plugin: Any = plugins.load("report.formats", name)
-        done = plugin.write(self._table(self.parts[0], path.stem), path)
-        self.notes += done.notes
-        return list(done.files)
+    def to_parquet(self, path: str | Path) -> list[Path]:
+        """Write the tables as parquet into a folder, or the only one as a file if `path` ends in .parquet."""
+        return self._write_as("parquet", path)
 
-    def _table(self, part: PartComparison, title: str) -> Table:
-        colours = part.colours if any(part.colours) else []
-        return Table(frame=part.frame, title=title, numeric=NUMERIC, colours=colours)
+    def _write_as(self, name: str, path: str | Path) -> list[Path]:
+        from torchparity.comparing.tables import write_as
 
-    def _name(self, what: str, part: PartComparison) -> str:
-        ranks, steps = {entry.rank for entry in self.parts}, {entry.step for entry in self.parts}
-        step = f"_step{part.step}" if len(steps) > 1 else ""
-        rank = f"_rank{part.rank}" if len(ranks) > 1 else ""
-        is_point = what == "compare_result" and bool(part.rows) and all(row.direction == "debug" for row in part.rows)
-        return f"{'debug_' if is_point else ''}{what}{step}{rank}_{self.timestamp}"
+        files, notes = write_as(self.parts, self.timestamp, name, Path(path))
+        self.notes += notes
+        return files
 
 
 def compare_runs(
@@ -188,9 +182,8 @@ def compare_runs(
         notes += [f"candidate: {problem}" for problem in mine.problems]
         notes += [f"baseline: {problem}" for problem in other.problems]
         parts.append(part)
-    done = Comparison(Path(candidate), Path(baseline), parts, notes)
-    done.parts_alone = len(left.parts) + len(right.parts) - 2 * len(pairs)
-    return done
+    parts_alone = len(left.parts) + len(right.parts) - 2 * len(pairs)
+    return Comparison(Path(candidate), Path(baseline), parts, notes, parts_alone=parts_alone)
 
 
 def _paired(left: RunReader, right: RunReader) -> tuple[list[tuple[RunPart, RunPart]], list[str]]:
@@ -227,46 +220,21 @@ def _about_places(left: RunReader, right: RunReader) -> list[str]:
 
 def _traced(parts: Sequence[PartComparison]) -> list[Divergence | None]:
     """Return where each part parts; an input that differs for no recorded reason is traced to an earlier argument."""
-    found = [part.divergence for part in parts]
-    first = next((index for index, entry in enumerate(found) if entry is not None), None)
-    effect = None if first is None else found[first]
+    divergences = [part.divergence for part in parts]
+    first = next((index for index, entry in enumerate(divergences) if entry is not None), None)
+    effect = None if first is None else divergences[first]
     if first is None or effect is None or effect.kind not in ("weights", "data", "gap"):
-        return found
+        return divergences
     for index, part in enumerate(parts[: first + 1]):
         cause = part.argument
         is_before = index < first or (effect.kind == "gap" and cause is not None and cause.row < effect.row)
         if cause is not None and is_before and part.rank == parts[first].rank:
-            found[index] = cause
+            divergences[index] = cause
             break
-    return found
+    return divergences
 
 
 def _place(frame: str) -> str:
     """Return `train.py, line 12` from a frame as stack.json has it."""
     file, _, rest = frame.removeprefix("File ").partition(", line ")
     return f"{Path(file).name}, line {rest.partition(',')[0]}"
-
-
-def _write(path: Path, content: str) -> Path:
-    try:
-        path.write_text(content, encoding="utf-8")
-    except OSError as error:
-        raise RunWriteError(path, (error.strerror or str(error)).lower()) from None
-    return path
-
-
-def _has_tensors(row: Row) -> bool:
-    sides = row.candidate, row.baseline
-    return all(side is not None and isinstance(side.leaf, TensorLeaf) and side.leaf.numel for side in sides)
-
-
-def _is_bare(row: Row) -> bool:
-    if not _has_tensors(row) or row.candidate is None or row.baseline is None:
-        return False
-    return _holds_something(row.candidate.leaf) != _holds_something(row.baseline.leaf)
-
-
-def _holds_something(leaf: Leaf) -> bool:
-    return isinstance(leaf, TensorLeaf) and (
-        leaf.statistics is not None or leaf.checksum is not None or leaf.data_name is not None
-    )

@@ -1,4 +1,4 @@
-"""What a cell of a table is: a number, a word or nothing. One answer for every format."""
+"""Tells what a cell of a table is: a number, a word or nothing. One answer for every format."""
 
 from __future__ import annotations
 
@@ -58,9 +58,14 @@ def as_numbers(column: pl.Series) -> pl.Series:
     """Return a column of text as whole numbers or floats if every cell is one, else as it is."""
     if column.dtype != pl.String:
         return column
-    name = column.name
-    is_one = is_number(name, column.dtype, numeric=True) | pl.col(name).is_in(_WORDS_OF_FLOATS) | pl.col(name).is_null()
-    if not column.to_frame().select(is_one.all()).item():
+    floats = column.cast(pl.Float64, strict=False)
+    if floats.null_count() > column.null_count():  # a word stands in it
         return column
+    # Not everything that polars reads as a number is written like one: +1, 01, .5, infinity.
+    are_numbers = column.str.contains(_NUMBER) & floats.is_finite()
+    if not are_numbers.all() and not (are_numbers | column.is_in(_WORDS_OF_FLOATS)).all():
+        return column
+    if not (floats == floats.floor()).all():
+        return floats
     whole = column.cast(pl.Int64, strict=False)
-    return whole if whole.null_count() == column.null_count() else column.cast(pl.Float64)
+    return whole if whole.null_count() == column.null_count() else floats

@@ -1,116 +1,72 @@
-"""Pairs of stored tensors to their metrics: on all cores, every content once, verified while it is read."""
+"""Compares two items by the values that both runs stored of them."""
 
 from __future__ import annotations
 
-import os
-from collections import deque
-from collections.abc import Callable, Hashable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+import math
+from collections.abc import Callable, Iterable
 
-from torchparity.errors import ParityError
-from torchparity.records import PairMetrics, TensorLeaf
+from torchparity.comparing.measuring.deviation import (
+    deviation_of_statistics,
+    deviation_of_values,
+    without_comparison,
+)
+from torchparity.comparing.measuring.item_comparison import ItemComparison, NotCompared, Reason
+from torchparity.comparing.measuring.numbers import are_floats
+from torchparity.comparing.measuring.pair_reader import PairReader, Progress
+from torchparity.comparing.pairing.items import ItemPair
+from torchparity.errors import InternalError, ParityError
+from torchparity.records import Leaf, PairMetrics, TensorLeaf
 from torchparity.storage import RunPart
 
-if TYPE_CHECKING:
-    from torchparity.storage import MappedTensor, StoredTensor
 
-Progress = Callable[[int, int], None]  # pairs of tensors that are done, and how many there are
-Found = PairMetrics | ParityError
-_SHARED_FROM = 1 << 24  # elements from which all cores work on one pair instead of one core on each
-_HANDED_OVER_FROM = 1 << 13  # elements below which waking a thread takes longer than comparing
-_MOST_AHEAD = 256  # pairs that are opened before they are read
-
-
-class PairReader:
-    """Compares tensors of two parts; what many rows show, as one stored tensor or as equal ones, is read once.
-
-    Two tensors of one run are taken to be equal where size, layout and CRC-32 are; a result is used again only where
-    that holds on both sides. See docs/decisions/0013.
-    """
+class ValueComparer:
+    """Compares stored tensors; those that many items share are read once."""
 
     def __init__(self, candidate: RunPart, baseline: RunPart) -> None:
-        self._candidate, self._baseline = candidate, baseline
-        self._known: dict[Hashable, Found] = {}
-        self._contents: dict[Hashable, Hashable] = {}  # of both sides, by the places of a pair
-        self._begun: set[Hashable] = set()
+        self._reader = PairReader(candidate, baseline)
 
-    def read_ahead(self, pairs: Iterable[tuple[TensorLeaf, TensorLeaf]], progress: Progress) -> None:
-        """Compare many pairs on all cores, so that `metrics` finds them done.
+    def read_ahead(self, pairs: Iterable[ItemPair], progress: Progress, meanwhile: Callable[[], None]) -> None:
+        """Compare the tensors of many pairs on all cores, so that `compare` finds them done.
 
-        What tables need is loaded when all files are open and the other threads still compare.
+        `meanwhile` is called when all files are open and the other threads still compare.
         """
-        wanted = {_places(*pair): pair for pair in pairs}
-        running: deque[tuple[Hashable, Future[Found]]] = deque()
-        # This thread alone opens files: two that do so hand the interpreter lock to each other at every system call.
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            for done, (places, pair) in enumerate(wanted.items()):
-                progress(done, len(wanted))
-                self._begin(places, *pair, pool, running)
-                while len(running) > _MOST_AHEAD:
-                    self._finish_one(running)
-            import_module("torchparity.comparing.msprobe.cells")
-            while running:
-                self._finish_one(running)
+        tensors = (leaves for pair in pairs if (leaves := _comparable(pair)) is not None)
+        self._reader.read_ahead(tensors, progress, meanwhile)
 
-    def metrics(self, mine: TensorLeaf, other: TensorLeaf) -> PairMetrics:
-        """Return the metrics of a pair; raise `ParityError` where one side cannot be read."""
-        places = _places(mine, other)
-        content = self._contents.get(places, places)
-        known = self._known.get(content)
-        if known is None or (isinstance(known, ParityError) and content != places):
-            # Another file of this content could not be read; this one may be whole.
-            known = self._known[content] = self._by_all_cores(mine, other)
-        if isinstance(known, ParityError):
-            raise known
-        return known
+    def compare(self, pair: ItemPair) -> ItemComparison:
+        """Return the metrics of two items, or why there are none.
 
-    def _finish_one(self, running: deque[tuple[Hashable, Future[Found]]]) -> None:
-        content, future = running.popleft()
-        self._known[content] = future.result()
+        Where one side has no values, the statistics that both have still tell the deviation.
+        """
+        mine, other = pair.candidate, pair.baseline
+        if mine is None or other is None:
+            return ItemComparison(pair, NotCompared(Reason.NO_PARTNER), without_comparison(pair))
+        if not mine.has_values or not other.has_values:
+            reason = Reason.BASELINE_HAS_NO_VALUES if mine.has_values else Reason.CANDIDATE_HAS_NO_VALUES
+            left, right = mine.values(), other.values()
+            deviation = deviation_of_statistics(pair, left, right, only_floats=are_floats(left, right))
+            return ItemComparison(pair, NotCompared(reason), deviation)
+        outcome = self._outcome(mine.leaf, other.leaf)
+        if isinstance(outcome, PairMetrics):
+            return ItemComparison(pair, outcome, deviation_of_values(other, outcome))
+        return ItemComparison(pair, outcome, math.inf if outcome.reason is Reason.OTHER_SHAPE else None)
 
-    def _begin(
-        self, places: Hashable, mine: TensorLeaf, other: TensorLeaf, pool: ThreadPoolExecutor, running: deque[Any]
-    ) -> None:
-        """Find what a pair holds and have it compared, unless that is known or one of its files cannot be read."""
-        content = places
+    def _outcome(self, mine: Leaf, other: Leaf) -> PairMetrics | NotCompared:
+        if not isinstance(mine, TensorLeaf) or not isinstance(other, TensorLeaf):
+            raise InternalError("only tensors have values to compare.")
+        if mine.shape != other.shape:
+            return NotCompared(Reason.OTHER_SHAPE)
+        if not mine.numel:
+            return NotCompared(Reason.EMPTY)
         try:
-            left, right = self._candidate.stored(mine), self._baseline.stored(other)
-            if left.content is not None and right.content is not None:
-                content = self._contents[places] = left.content, right.content
-            if content in self._begun or mine.numel >= _SHARED_FROM:
-                return  # `metrics` reads the largest, by all cores
-            self._begun.add(content)
-            work = left, left.map(), right, right.map()
+            return self._reader.metrics(mine, other)
         except ParityError as error:
-            self._known[content] = error
-            return
-        if mine.numel < _HANDED_OVER_FROM:
-            self._known[content] = _by_one_core(*work)
-        else:
-            running.append((content, pool.submit(_by_one_core, *work)))
-
-    def _by_all_cores(self, mine: TensorLeaf, other: TensorLeaf) -> PairMetrics:
-        from torchparity.kernels.pairs import compare_pair  # loads the compiler, which other modes do without
-
-        return compare_pair(self._candidate.tensor(mine), self._baseline.tensor(other))
+            return NotCompared(Reason.UNREADABLE, str(error))
 
 
-def _by_one_core(left: StoredTensor, mine: MappedTensor, right: StoredTensor, other: MappedTensor) -> Found:
-    """Compare two stored tensors within one thread, and check their bytes while they are in the cache."""
-    from torchparity.kernels.pairs import compare_checked, compare_pair
-
-    try:
-        if mine.is_whole and other.is_whole:
-            metrics, checksums = compare_checked(mine.tensor, other.tensor)
-            left.check(checksums[0])
-            right.check(checksums[1])
-            return metrics
-        return compare_pair(left.verified(), right.verified(), parts=1)
-    except ParityError as error:
-        return error
-
-
-def _places(mine: TensorLeaf, other: TensorLeaf) -> Hashable:
-    return mine.stored_in or mine.data_name, other.stored_in or other.data_name, mine.dtype, other.dtype
+def _comparable(pair: ItemPair) -> tuple[TensorLeaf, TensorLeaf] | None:
+    """Return the tensors of a pair whose values can be compared."""
+    mine, other = (side.leaf if side is not None else None for side in (pair.candidate, pair.baseline))
+    if not isinstance(mine, TensorLeaf) or not isinstance(other, TensorLeaf) or mine.shape != other.shape:
+        return None
+    return (mine, other) if mine.data_name and other.data_name and mine.numel else None

@@ -1,62 +1,95 @@
-"""Rows to the cells of the seeds' tables."""
+"""Turns rows into the cells of msprobe's tables."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any
 
 import polars as pl
 
-from torchparity.comparing.measuring.metrics import ABSENT, checksums
-from torchparity.comparing.msprobe.columns import Mode, columns_of
-from torchparity.comparing.pairing.rows import Row, Side
+from torchparity.comparing.measuring.checksums import checksum_of
+from torchparity.comparing.measuring.item_comparison import ItemComparison, Outcome, Reason, StatisticsDifference
+from torchparity.comparing.measuring.mode import Mode
+from torchparity.comparing.msprobe.columns import ABSENT, UNMATCHED, UNSUPPORTED, columns_of
+from torchparity.comparing.msprobe.metrics import six_metrics
+from torchparity.comparing.msprobe.rows import Judgement
+from torchparity.comparing.pairing.items import NO_VALUES, ItemPair, Side
 from torchparity.records import TensorLeaf
 
 StackOf = Callable[[str], Sequence[str]]
-_NO_VALUES = (ABSENT,) * 4
+_ABSENT_VALUES = (ABSENT,) * 4
+_NOTHING_DESCRIBED = (ABSENT,) * 3
+_NO_DIFFERENCE = StatisticsDifference(NO_VALUES, NO_VALUES)
 
 
-def frame_of(rows: Sequence[Row], mode: Mode, stack_of: StackOf | None) -> pl.DataFrame:
-    """Return the table; every cell is text as the seeds write it, numbers in full."""
+def frame_of(
+    comparisons: Sequence[ItemComparison], judged: Sequence[Judgement], mode: Mode, stack_of: StackOf | None
+) -> pl.DataFrame:
+    """Return the table; every cell is text as msprobe writes it, numbers in full."""
     cells = _Columns(columns_of(mode, stacks=stack_of is not None))
-    sides = [[row.candidate for row in rows], [row.baseline for row in rows]]
+    pairs = [entry.pair for entry in comparisons]
+    sides = [[pair.candidate for pair in pairs], [pair.baseline for pair in pairs]]
     for entries in sides:
         cells.add_texts([side.name if side else ABSENT for side in entries])
-    for describe in (_dtype, _shape, _requires_grad):
+    described = [list(map(_described, entries)) for entries in sides]
+    for place in range(3):
+        for texts in described:
+            cells.add_texts(list(map(itemgetter(place), texts)))
+    if mode == "checksums":
         for entries in sides:
-            cells.add_texts([describe(side) for side in entries])
-    if mode == "md5":
-        for column in zip(*map(checksums, rows), strict=True) if rows else ((), ()):
-            cells.add_texts(column)
+            cells.add_texts([checksum_of(side) or ABSENT for side in entries])
     else:
-        _add_numbers(cells, rows, sides, mode)
+        _add_numbers(cells, comparisons, sides, mode)
     agree = pl.col("NPU Requires_grad") == pl.col("Bench Requires_grad")
     cells.add(pl.when(agree).then(pl.lit("True")).otherwise(pl.lit("False")))
-    cells.add_texts([row.verdict for row in rows])
-    if mode != "md5":
-        cells.add_texts([_message(row) for row in rows])
+    cells.add_texts([entry.verdict for entry in judged])
+    if mode != "checksums":
+        cells.add_texts([_message(entry) for entry in judged])
     if stack_of is not None:
-        cells.add_texts([_stack(row, stack_of) for row in rows])
-    if mode == "real":
+        cells.add_texts([_stack(pair, stack_of) for pair in pairs])
+    if mode == "values":
         files = zip(*([_file(side) for side in entries] for entries in sides), strict=True)
         cells.add_texts([str(list(pair)) for pair in files])
     return cells.frame()
 
 
-def _add_numbers(cells: _Columns, rows: Sequence[Row], sides: Sequence[Sequence[Side | None]], mode: Mode) -> None:
-    if mode == "real":
-        for place in range(6):
-            cells.add_numbers([row.metrics[place] for row in rows])
+def _add_numbers(
+    cells: _Columns, comparisons: Sequence[ItemComparison], sides: Sequence[Sequence[Side | None]], mode: Mode
+) -> None:
+    if mode == "values":
+        _add_metrics(cells, comparisons)
     else:
-        for place in range(4):
-            cells.add_numbers([row.differences[place] for row in rows])
-        for place in range(4):
-            cells.add_numbers([row.relative[place] for row in rows], as_percent=True)
+        _add_differences(cells, [entry.outcome for entry in comparisons])
     for entries in sides:
-        values = [side.values() if side else _NO_VALUES for side in entries]
+        values = [side.values() if side else _ABSENT_VALUES for side in entries]
         for place in range(4):
-            cells.add_numbers([entry[place] for entry in values])
+            cells.add_numbers(list(map(itemgetter(place), values)))
+
+
+def _add_metrics(cells: _Columns, comparisons: Sequence[ItemComparison]) -> None:
+    metrics = [six_metrics(entry) for entry in comparisons]
+    words = [_word_for_metrics(entry) for entry in comparisons]
+    for place in range(6):
+        numbers = (six[place] for six in metrics)
+        cells.add_numbers([word if cell is None else cell for cell, word in zip(numbers, words, strict=True)])
+
+
+def _word_for_metrics(comparison: ItemComparison) -> str:
+    """Return what stands where a metric is no number."""
+    if comparison.reason is Reason.OTHER_SHAPE:
+        return UNMATCHED
+    return ABSENT if comparison.mismatched else UNSUPPORTED
+
+
+def _add_differences(cells: _Columns, outcomes: Sequence[Outcome]) -> None:
+    differences = [entry if isinstance(entry, StatisticsDifference) else _NO_DIFFERENCE for entry in outcomes]
+    absolute, relative = [entry.absolute for entry in differences], [entry.relative for entry in differences]
+    for place in range(4):
+        cells.add_numbers(list(map(itemgetter(place), absolute)), nothing=ABSENT)
+    for place in range(4):
+        cells.add_numbers(list(map(itemgetter(place), relative)), nothing=ABSENT, as_percent=True)
 
 
 class _Columns:
@@ -64,7 +97,7 @@ class _Columns:
 
     def __init__(self, header: Sequence[str]) -> None:
         self._header = iter(header)
-        self._given: list[pl.Series] = []
+        self._series: list[pl.Series] = []
         self._cells: list[pl.Expr] = []
 
     def add(self, cells: pl.Expr) -> None:
@@ -72,23 +105,23 @@ class _Columns:
 
     def add_texts(self, cells: Sequence[str]) -> None:
         name = next(self._header)
-        self._given.append(pl.Series(name, cells, dtype=pl.String))
+        self._series.append(pl.Series(name, cells, dtype=pl.String))
         self._cells.append(pl.col(name))
 
-    def add_numbers(self, cells: Sequence[Any], *, as_percent: bool = False) -> None:
-        """Add numbers, among which words may stand."""
+    def add_numbers(self, cells: Sequence[Any], *, nothing: str = "None", as_percent: bool = False) -> None:
+        """Add numbers, among which words may stand; `nothing` is the word for None."""
         name = next(self._header)
         text = _percent_text(pl.col(name)) if as_percent else _number_text(pl.col(name))
         if set(map(type, cells)) != {float}:
-            words = [None if type(cell) is float else str(cell) for cell in cells]
+            words = [None if type(cell) is float else nothing if cell is None else str(cell) for cell in cells]
             cells = [cell if type(cell) is float else None for cell in cells]
-            self._given.append(pl.Series(f"{name}#", words, dtype=pl.String))
+            self._series.append(pl.Series(f"{name}#", words, dtype=pl.String))
             text = pl.coalesce(pl.col(f"{name}#"), text)
-        self._given.append(pl.Series(name, cells, dtype=pl.Float64))
+        self._series.append(pl.Series(name, cells, dtype=pl.Float64))
         self._cells.append(text.alias(name))
 
     def frame(self) -> pl.DataFrame:
-        return pl.DataFrame(self._given).select(self._cells)
+        return pl.DataFrame(self._series).select(self._cells)
 
 
 def _number_text(number: pl.Expr) -> pl.Expr:
@@ -102,42 +135,30 @@ def _percent_text(number: pl.Expr) -> pl.Expr:
     return pl.when(number.is_finite()).then(percent).otherwise(_number_text(number))
 
 
-def _message(row: Row) -> str:
-    if not row.messages and not row.reasons:
+def _message(judgement: Judgement) -> str:
+    if not judgement.messages and not judgement.reasons:
         return ""
-    return "\n".join(filter(None, [" ".join(row.messages), *row.reasons]))
+    return "\n".join(filter(None, [" ".join(judgement.messages), *judgement.reasons]))
 
 
-def _stack(row: Row, stack_of: StackOf) -> str:
-    frames = stack_of(row.record) if row.is_first and row.candidate is not None else ()
+def _stack(pair: ItemPair, stack_of: StackOf) -> str:
+    frames = stack_of(pair.record) if pair.is_first and pair.candidate is not None else ()
     return str(list(frames)) if frames else ABSENT
 
 
-def _dtype(side: Side | None) -> str:
+def _described(side: Side | None) -> tuple[str, str, str]:
+    """Return dtype, shape and requires_grad of an item."""
     if side is None:
-        return ABSENT
+        return _NOTHING_DESCRIBED
     leaf = side.leaf
     if isinstance(leaf, TensorLeaf):
-        return leaf.dtype
-    return "None" if leaf is None else f"<class '{leaf.type}'>"
-
-
-def _shape(side: Side | None) -> str:
-    if side is None:
-        return ABSENT
-    if isinstance(side.leaf, TensorLeaf):
-        return _shape_text(side.leaf.shape)
-    return "None" if side.leaf is None else "[]"
+        return _tensor_described(leaf.dtype, leaf.shape, leaf.requires_grad)
+    return ("None", "None", ABSENT) if leaf is None else (f"<class '{leaf.type}'>", "[]", ABSENT)
 
 
 @lru_cache(maxsize=4096)
-def _shape_text(shape: tuple[int, ...]) -> str:
-    return str(list(shape))
-
-
-def _requires_grad(side: Side | None) -> str:
-    known = side.leaf.requires_grad if side is not None and isinstance(side.leaf, TensorLeaf) else None
-    return ABSENT if known is None else str(known)
+def _tensor_described(dtype: str, shape: tuple[int, ...], requires_grad: bool | None) -> tuple[str, str, str]:
+    return dtype, str(list(shape)), ABSENT if requires_grad is None else str(requires_grad)
 
 
 def _file(side: Side | None) -> str:

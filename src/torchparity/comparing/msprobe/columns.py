@@ -1,10 +1,10 @@
-"""The columns of a comparison table, by what the two runs hold; names and order are the seeds'."""
+"""The columns of a comparison table and the words that stand among its numbers, as msprobe has them."""
 
 from __future__ import annotations
 
-from typing import Literal
+from torchparity.comparing.measuring.mode import Mode
 
-Mode = Literal["real", "statistics", "md5"]
+UNSUPPORTED, UNMATCHED, ABSENT = "unsupported", "shape unmatched", "N/A"
 _COMMON = (
     "NPU Name",
     "Bench Name",
@@ -28,13 +28,13 @@ RELATIVE = ("MaxRelativeErr", "MinRelativeErr", "MeanRelativeErr", "NormRelative
 _VALUES = tuple(f"{side} {value}" for side in ("NPU", "Bench") for value in ("max", "min", "mean", "l2norm"))
 NUMERIC = frozenset((*METRICS, *DIFFERENCES, *_VALUES))  # words stand among the numbers
 STACK = "NPU_Stack_Info"
-_BY_MODE: dict[str, tuple[str, ...]] = {
-    "real": (*_COMMON, *METRICS, *_VALUES, "Requires_grad Consistent", "Accuracy Reached or Not", "Err_message"),
+_BY_MODE: dict[Mode, tuple[str, ...]] = {
+    "values": (*_COMMON, *METRICS, *_VALUES, "Requires_grad Consistent", "Accuracy Reached or Not", "Err_message"),
     "statistics": (*_COMMON, *DIFFERENCES, *RELATIVE, *_VALUES, "Requires_grad Consistent", "Result", "Err_message"),
-    "md5": (*_COMMON, "NPU MD5", "BENCH MD5", "Requires_grad Consistent", "Result"),
+    "checksums": (*_COMMON, "NPU MD5", "BENCH MD5", "Requires_grad Consistent", "Result"),
 }
 
 
 def columns_of(mode: Mode, *, stacks: bool) -> tuple[str, ...]:
     """Return the header of a mode; without stacks that column is absent."""
-    return (*_BY_MODE[mode], *((STACK,) if stacks else ()), *(("Data_name",) if mode == "real" else ()))
+    return (*_BY_MODE[mode], *((STACK,) if stacks else ()), *(("Data_name",) if mode == "values" else ()))

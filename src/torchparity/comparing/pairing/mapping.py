@@ -1,11 +1,13 @@
-"""Names that a user says belong together: items (`-dm`) and modules (`-cm`)."""
+"""Pairs the items (`-dm`) and modules (`-cm`) that a user says belong together."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from torchparity.comparing.pairing.rows import Row, Side
+import msgspec
+
+from torchparity.comparing.pairing.items import ItemPair, Side
 from torchparity.errors import ConfigError, nearest
 from torchparity.naming import family_of, is_module_name
 from torchparity.records import Record
@@ -27,26 +29,32 @@ def read_mapping(path: Path) -> dict[str, str]:
     return content
 
 
-def mapped_rows(
-    grouped: list[list[Row]], mapping: Mapping[str, str], baseline: Mapping[str, Record]
-) -> list[list[Row]]:
-    """Return the rows with the partners that the mapping names; what loses its partner is listed alone."""
+def mapped_pairs(
+    groups: Iterable[list[ItemPair]], mapping: Mapping[str, str], baseline: Mapping[str, Record]
+) -> list[list[ItemPair]]:
+    """Return the pairs with the partners that the mapping names; what loses its partner is listed alone."""
+    groups = list(groups)
     sides = {
         record.item_name(item.name): Side(record.item_name(item.name), item.leaf)
         for record in baseline.values()
         for item in record.items()
     }
-    known = {row.candidate.name for rows in grouped for row in rows if row.candidate is not None}
-    _refuse_unknown(mapping, known, sides)
-    for rows in grouped:
-        for row in list(rows):
-            if row.candidate is None or row.candidate.name not in mapping:
-                continue
-            if row.baseline is not None:
-                rows.append(Row(row.record, row.role, row.direction, None, row.baseline))
-            row.baseline = sides[mapping[row.candidate.name]]
-    taken = {row.baseline.name for rows in grouped for row in rows if row.is_matched and row.baseline is not None}
-    return [[row for row in rows if row.candidate is not None or row.name not in taken] for rows in grouped]
+    _refuse_unknown(mapping, {pair.candidate.name for pairs in groups for pair in pairs if pair.candidate}, sides)
+    mapped = [_mapped(pairs, mapping, sides) for pairs in groups]
+    taken = {pair.baseline.name for pairs in mapped for pair in pairs if pair.is_matched and pair.baseline is not None}
+    return [[pair for pair in pairs if pair.candidate is not None or pair.name not in taken] for pairs in mapped]
+
+
+def _mapped(pairs: Iterable[ItemPair], mapping: Mapping[str, str], sides: Mapping[str, Side]) -> list[ItemPair]:
+    mapped, left_alone = [], []
+    for pair in pairs:
+        if pair.candidate is None or pair.candidate.name not in mapping:
+            mapped.append(pair)
+            continue
+        if pair.baseline is not None:
+            left_alone.append(ItemPair(pair.record, pair.role, pair.direction, None, pair.baseline))
+        mapped.append(msgspec.structs.replace(pair, baseline=sides[mapping[pair.candidate.name]]))
+    return mapped + left_alone
 
 
 def _refuse_unknown(mapping: Mapping[str, str], candidate: set[str], baseline: Mapping[str, Side]) -> None:
@@ -72,13 +80,13 @@ def renamed_modules(
     back = {baseline: name for name, baseline in mapping.items()}
     names = {name: renamed(name, back) for name in records}
     given_away = {new for name, new in names.items() if new != name}
-    found: dict[str, Record] = {}
+    by_new_name: dict[str, Record] = {}
     for name, record in records.items():
         new = names[name]
-        while new in found or (new == name and new in given_away):
+        while new in by_new_name or (new == name and new in given_away):
             new += "#"  # the name is that of another module now; this one has no partner
-        found[new] = record
-    return found
+        by_new_name[new] = record
+    return by_new_name
 
 
 def renamed(name: str, back: Mapping[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""Which record of one run belongs to which of the other.
+"""Pairs the records of two runs.
 
 By name first. Where calls were added, left out, fused or renamed, the rest is aligned by
 what the calls look like: operator, enclosing module, shapes; in the order in which they ran.
@@ -32,6 +32,7 @@ class RecordPair(msgspec.Struct, gc=False):
 
     @property
     def is_recompute(self) -> bool:
+        """Whether the call was done again for activation checkpointing."""
         record = self.candidate or self.baseline
         return record is not None and record.is_recompute
 
@@ -54,11 +55,11 @@ def parents_of(candidate: RunPart, baseline: RunPart) -> Parents:
 
 def _callers(part: RunPart) -> dict[str, str | None]:
     """Return the user's function that made each call; lines move, and what is further out may be another script."""
-    found: dict[str, str | None] = {}
+    callers: dict[str, str | None] = {}
     for group in part.stacks:
         own = (_FRAME.match(frame) for frame in group.frames if "site-packages" not in frame)
-        found |= dict.fromkeys(group.records, next((frame["function"] for frame in own if frame), None))
-    return found
+        callers |= dict.fromkeys(group.records, next((frame["function"] for frame in own if frame), None))
+    return callers
 
 
 def align(
@@ -106,13 +107,13 @@ def _fuzzy(candidate: Mapping[str, Record], baseline: Mapping[str, Record], pare
     for index in range(max(len(left), len(right))):
         mine += left[index : index + 1]
         others += right[index : index + 1]
-        found = _newest_fits(mine, others) if index < len(left) else None
-        if found is None and index < len(right):
+        places = _newest_fits(mine, others) if index < len(left) else None
+        if places is None and index < len(right):
             turned = _newest_fits(others, mine)
-            found = turned and (turned[1], turned[0])
-        if found is not None:
-            partners[mine[found[0]][0]] = others[found[1]][0]
-            del mine[: found[0] + 1], others[: found[1] + 1]
+            places = turned and (turned[1], turned[0])
+        if places is not None:
+            partners[mine[places[0]][0]] = others[places[1]][0]
+            del mine[: places[0] + 1], others[: places[1] + 1]
     return partners
 
 
@@ -182,7 +183,7 @@ def _look(record: Record, parent: str | None) -> tuple[str, str, tuple[tuple[int
 
 
 def _matching(left: Sequence[object], right: Sequence[object]) -> Iterator[tuple[int, int]]:
-    """Yield the places of a longest common order, found between what both begin and end with."""
+    """Yield the places of a longest common subsequence; a common beginning and end need no search."""
     first = 0
     while first < min(len(left), len(right)) and left[first] == right[first]:
         yield first, first

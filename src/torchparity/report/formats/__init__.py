@@ -1,4 +1,4 @@
-"""The contract of a table format; `report/__init__.py` tells it in words."""
+"""The contract of a table format, one file of this folder each; `report/__init__.py` has it in words."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Written(msgspec.Struct, frozen=True):
 
 
 class TableFormat(Protocol):
-    """What `PLUGIN` in each file of `report/` is."""
+    """The type of `PLUGIN` in each file of `report/formats/`."""
 
     suffix: str
 

@@ -46,9 +46,9 @@ def _cells(column: pl.Series, *, numeric: bool) -> list[Any]:
     if column.dtype.is_float() and not column.is_finite().all():
         return [number_to_json(cell) for cell in cells]
     if column.dtype == pl.String and numeric:
-        found = column.to_frame().select(is_number(column.name, column.dtype, numeric=True)).to_series()
+        are_numbers = column.to_frame().select(is_number(column.name, column.dtype, numeric=True)).to_series()
         # The text itself is the number: a whole number of 19 digits keeps them all.
-        return [msgspec.Raw(cell) if number else cell for cell, number in zip(cells, found, strict=True)]
+        return [msgspec.Raw(cell) if number else cell for cell, number in zip(cells, are_numbers, strict=True)]
     return cells
 
 

@@ -92,7 +92,7 @@ def _widths(frame: pl.DataFrame) -> list[int]:
     first = frame.head(_ROWS_MEASURED)
     longest = first.select(as_text(name, dtype).str.len_chars().max() for name, dtype in frame.schema.items())
     measured = longest.row(0) if first.height else (0,) * frame.width
-    wanted = [max(len(name) + 3, found or 0) for name, found in zip(frame.columns, measured, strict=True)]
+    wanted = [max(len(name) + 3, longest_cell or 0) for name, longest_cell in zip(frame.columns, measured, strict=True)]
     return [min(max(width + 1, _NARROWEST), _WIDEST) for width in wanted]
 
 

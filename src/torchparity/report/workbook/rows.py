@@ -1,4 +1,4 @@
-"""Rows of a table as the XML of a spreadsheet, made by polars for thousands of rows at once.
+"""Formats rows of a table as the XML of a spreadsheet, thousands of rows at once with polars.
 
 A writer that is called for each cell needs minutes for a million rows; this needs seconds.
 """

@@ -1,4 +1,4 @@
-"""The parts of a workbook around its rows: sheets, header, widths, filter and cell formats, by xlsxwriter.
+"""Makes the parts of a workbook around its rows: sheets, header, widths, filter and cell formats, by xlsxwriter.
 
 xlsxwriter writes the workbook with the header alone; `Shell` takes it apart so that rows can be put in.
 """

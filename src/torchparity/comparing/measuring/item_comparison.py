@@ -1,0 +1,136 @@
+"""What comparing two items gives: one frozen type, with numbers as numbers."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import msgspec
+
+from torchparity.comparing.pairing.items import ItemPair, Side
+from torchparity.records import PairMetrics
+
+Number = int | float
+FourNumbers = tuple[Number | None, Number | None, Number | None, Number | None]  # of max, min, mean and norm
+
+
+class Reason(Enum):
+    """Why two items were not compared."""
+
+    NO_PARTNER = "only one run has the item"
+    CANDIDATE_HAS_NO_VALUES = "the candidate stored no values of it"
+    BASELINE_HAS_NO_VALUES = "the baseline stored no values of it"
+    OTHER_SHAPE = "the tensors have different shapes"
+    EMPTY = "the tensors have no elements"
+    UNREADABLE = "the values could not be read"
+    NO_CHECKSUM = "neither run has a checksum of it"
+
+
+class StatisticsDifference(msgspec.Struct, frozen=True, gc=False):
+    """How far max, min, mean and norm are apart: candidate - baseline, and that relative to the baseline.
+
+    None stands where a statistic is no number in one of the runs, in `relative` also where both are zero; a
+    number against zero is infinite.
+    """
+
+    absolute: FourNumbers
+    relative: FourNumbers
+
+
+class ChecksumDifference(msgspec.Struct, frozen=True, gc=False):
+    """The checksums of both items; None where a run has none."""
+
+    candidate: str | None
+    baseline: str | None
+
+    @property
+    def are_equal(self) -> bool:
+        """Whether both runs have the same checksum."""
+        return self.candidate == self.baseline
+
+
+class NotCompared(msgspec.Struct, frozen=True, gc=False):
+    """That the items were not compared, and why; `detail` is the sentence of an error."""
+
+    reason: Reason
+    detail: str = ""
+
+
+Outcome = PairMetrics | StatisticsDifference | ChecksumDifference | NotCompared
+
+
+class ItemComparison(msgspec.Struct, frozen=True, gc=False):
+    """A pair of items and what comparing it gave.
+
+    `deviation` is how far the two sides are apart, relative to the baseline: 0 where they are equal, infinite for
+    other shapes, other positions of nan or other checksums, None where nobody can tell. It is known for some pairs
+    that are not compared in the way of the others: numbers among tensors, or statistics where values are missing.
+    """
+
+    pair: ItemPair
+    outcome: Outcome
+    deviation: float | None
+
+    @property
+    def metrics(self) -> PairMetrics | None:
+        """The metrics of two tensors whose values were compared."""
+        return self.outcome if isinstance(self.outcome, PairMetrics) else None
+
+    @property
+    def statistics(self) -> StatisticsDifference | None:
+        """The differences of two items whose statistics were compared."""
+        return self.outcome if isinstance(self.outcome, StatisticsDifference) else None
+
+    @property
+    def checksums(self) -> ChecksumDifference | None:
+        """The checksums of two items that were compared by them."""
+        return self.outcome if isinstance(self.outcome, ChecksumDifference) else None
+
+    @property
+    def reason(self) -> Reason | None:
+        """Why the items were not compared, or None."""
+        return self.outcome.reason if isinstance(self.outcome, NotCompared) else None
+
+    @property
+    def mismatched(self) -> int:
+        """How many elements are nan or infinite and not the same on the other side."""
+        return self.outcome.mismatched if isinstance(self.outcome, PairMetrics) else 0
+
+    @property
+    def record(self) -> str:
+        """The name of the record the item belongs to: the candidate's, where it has one."""
+        return self.pair.record
+
+    @property
+    def role(self) -> str:
+        """What the item is to its record: input, output, parameters, …"""
+        return self.pair.role
+
+    @property
+    def direction(self) -> str:
+        """The direction of the record."""
+        return self.pair.direction
+
+    @property
+    def candidate(self) -> Side | None:
+        """The candidate's item."""
+        return self.pair.candidate
+
+    @property
+    def baseline(self) -> Side | None:
+        """The baseline's item."""
+        return self.pair.baseline
+
+    @property
+    def name(self) -> str:
+        """The candidate's name of the item, or the baseline's where the candidate has none."""
+        return self.pair.name
+
+    @property
+    def is_input(self) -> bool:
+        """Whether the record received the item."""
+        return self.pair.is_input
+
+    @property
+    def is_matched(self) -> bool:
+        """Whether both runs have the item."""
+        return self.pair.is_matched

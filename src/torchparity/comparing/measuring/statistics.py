@@ -1,0 +1,60 @@
+"""Compares two items by their statistics: max, min, mean and norm."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from torchparity.comparing.measuring.deviation import deviation_of_statistics, without_comparison
+from torchparity.comparing.measuring.item_comparison import (
+    ItemComparison,
+    NotCompared,
+    Number,
+    Reason,
+    StatisticsDifference,
+)
+from torchparity.comparing.measuring.numbers import are_floats, is_number
+from torchparity.comparing.pairing.items import ItemPair, Values
+
+_NO_PARTNER = NotCompared(Reason.NO_PARTNER)
+
+
+def compare_statistics(pair: ItemPair) -> ItemComparison:
+    """Return the differences of the statistics of two items; a scalar is all four of them."""
+    if pair.candidate is None or pair.baseline is None:
+        return ItemComparison(pair, _NO_PARTNER, without_comparison(pair))
+    left, right = pair.candidate.values(), pair.baseline.values()
+    only_floats = are_floats(left, right)
+    if only_floats and 0.0 not in right:  # nearly every pair
+        a, b, c, d = left
+        e, f, g, h = right
+        absolute = a - e, b - f, c - g, d - h
+        relative = abs(absolute[0] / e), abs(absolute[1] / f), abs(absolute[2] / g), abs(absolute[3] / h)
+        difference = StatisticsDifference(absolute, relative)
+    else:
+        difference = _difference(left, right)
+    return ItemComparison(pair, difference, deviation_of_statistics(pair, left, right, only_floats=only_floats))
+
+
+def _difference(left: Values, right: Values) -> StatisticsDifference:
+    """Return the differences where statistics are missing, zero, whole numbers or truth values."""
+    first, second, third, fourth = zip(left, right, strict=True)
+    return StatisticsDifference(
+        (_absolute(*first), _absolute(*second), _absolute(*third), _absolute(*fourth)),
+        (_relative(*first), _relative(*second), _relative(*third), _relative(*fourth)),
+    )
+
+
+def _absolute(left: Any, right: Any) -> Number | None:
+    if not is_number(left) or not is_number(right):
+        return None
+    difference: Number = left - right
+    return difference
+
+
+def _relative(left: Any, right: Any) -> Number | None:
+    """Return |left - right| / |right|; infinite where a number stands against 0."""
+    difference = _absolute(left, right)
+    if difference is None or right == 0:
+        return None if not difference else math.inf
+    return float(abs(difference / right))
