@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tools.import_graph import edges, modules
+from tools.import_graph import cycles, edges, modules
 
 MODULES = modules()
 EDGES = edges(MODULES)
@@ -34,28 +34,61 @@ ALLOWED = {
         *("version", "whole_file"),
     },
     "calls": {"devices", "errors", "naming", "ops", "records"},
-    "randomness": {"calls", "devices", "errors", "ops", "recording", "whole_file"},
+    "randomness": {"calls", "devices", "errors", "ops", "whole_file"},
     "recording": {
         *("calls", "config", "devices", "errors", "kernels", "naming", "ops", "records", "storage", "tensors", "text"),
     },
-    "comparing": {"", "errors", "kernels", "naming", "plugins", "records", "report", "storage", "text", "whole_file"},
+    "comparing": {"errors", "kernels", "naming", "plugins", "records", "report", "storage", "text", "whole_file"},
     "report": {"errors", "naming", "records", "summaries", "text", "whole_file"},
     "cli": {
-        "",
-        "comparing",
-        "config",
-        "errors",
-        "kernels",
-        "naming",
-        "plugins",
-        "records",
-        "report",
-        "storage",
-        "version",
-        "text",
+        *("comparing", "config", "errors", "kernels", "naming", "plugins", "records", "report", "storage"),
+        *("version", "text"),
     },
     "__main__": {"cli"},
     "": {"comparing", "errors", "lazy", "randomness", "recording", "records", "storage", "tensors", "version"},
+}
+# Inside a package a room may import what stands in its row; "" is what lies directly in the package.
+ROOMS = {
+    "calls": {
+        "guard": set(),
+        "gradients": {"guard"},
+        "intercept": {"", "guard"},
+        "bypass": {"", "guard"},
+        "": {"guard", "gradients", "intercept", "bypass"},
+    },
+    "recording": {
+        "measuring": set(),
+        "selection": set(),
+        "schedule": set(),
+        "step": {"measuring", "selection"},
+        "writing": {"selection", "step"},
+        "": {"measuring", "selection", "schedule", "step", "writing"},
+    },
+    "comparing": {
+        "pairing": set(),
+        "measuring": {"pairing"},
+        "judging": {"measuring", "pairing"},
+        "msprobe": {"judging", "measuring", "pairing"},
+        "": {"pairing", "measuring", "judging", "msprobe"},
+    },
+    "kernels": {
+        "numba_loops": {""},
+        "triton_launch": {""},
+        "arenas": {"", "numba_loops", "triton_launch"},
+        "": {"numba_loops"},
+    },
+    "storage": {
+        "files": set(),
+        "encoding": {"files"},
+        "shards": {"files"},
+        "pickles": {"files"},
+        "formats": {"files", "pickles", "shards"},
+        "reading": {"encoding", "files", "formats"},
+        "writing": {"encoding", "formats", "reading", "shards"},
+        "": {"encoding", "files", "formats", "reading", "writing"},
+    },
+    "report": {"workbook": {""}, "formats": {"", "workbook"}, "": set()},
+    "cli": {"terminal": set(), "": {"terminal"}},
 }
 TORCH_PACKAGES = {"calls", "devices", "ops", "recording", "randomness"}
 TORCH_FILES = {
@@ -75,6 +108,36 @@ def test_a_file_imports_only_what_its_package_may(module):
     reached = {BY_NAME[target].package for target in EDGES[module.name]}
 
     assert reached - {module.package} <= ALLOWED[module.package]
+
+
+def room_in(module):
+    """Return the room of a module inside its package, "" for what lies directly in it."""
+    return module.room.removeprefix(module.package).lstrip(".")
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.name or "__init__")
+def test_a_file_imports_only_what_its_room_may(module):
+    reached = {room_in(BY_NAME[to]) for to in EDGES[module.name] if BY_NAME[to].package == module.package}
+    room = room_in(module)
+
+    assert reached - {room} <= ROOMS.get(module.package, {"": set()})[room]
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.name or "__init__")
+def test_nobody_reaches_into_another_package_s_rooms(module):
+    others = {target for target in EDGES[module.name] if BY_NAME[target].package != module.package}
+
+    assert [target for target in others if target.count(".") > 1] == []
+
+
+def test_no_import_goes_in_a_circle():
+    assert cycles(EDGES) == []
+
+
+def test_no_file_is_marked_as_private_by_an_underscore():
+    names = {module.file.name for module in MODULES}
+
+    assert {name for name in names if name.startswith("_")} == {"__init__.py", "__main__.py"}
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.name or "__init__")

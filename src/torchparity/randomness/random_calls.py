@@ -21,10 +21,10 @@ from typing import Any
 import torch
 
 from torchparity.calls import ApiMode, Attention, Call, Dispatcher, Interest, Listener, modes_of, put_below, take_off
+from torchparity.calls.call_stacks import StackBook
 from torchparity.devices import all_devices
 from torchparity.errors import RunWriteError
 from torchparity.ops import Kind, Op
-from torchparity.recording.step.call_stacks import StackBook
 
 
 class _DrawingListener(Listener):

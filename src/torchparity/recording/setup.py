@@ -8,13 +8,13 @@ from typing import Any
 from torch import nn
 
 from torchparity.calls import named_modules, takes_hooks
+from torchparity.calls.call_stacks import StackBook
 from torchparity.config import LARGEST_INDEX, CaptureConfig, StatisticsTask, TensorTask
 from torchparity.errors import ConfigError
 from torchparity.recording.measuring.measurement_cache import MeasurementCache
 from torchparity.recording.measuring.measurer import MeasurementOptions, Store
 from torchparity.recording.selection.requested_names import check_names, check_scope
 from torchparity.recording.selection.selection import Selection
-from torchparity.recording.step.call_stacks import StackBook
 from torchparity.recording.step.recorder import Coverage, Recorder
 from torchparity.recording.writing.output import Output
 

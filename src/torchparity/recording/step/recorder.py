@@ -14,12 +14,12 @@ import torch
 from torch.nn.parameter import is_lazy
 
 from torchparity.calls import Call, Flat, Gradients, Interest, Listener, flat_output, tensors_in
+from torchparity.calls.call_stacks import StackBook
 from torchparity.naming import backward_of
 from torchparity.ops import Kind, Op
 from torchparity.recording.measuring.measurement_cache import MeasurementCache
 from torchparity.recording.measuring.observed import ObservedTensor
 from torchparity.recording.selection.selection import Plan, Selection
-from torchparity.recording.step.call_stacks import StackBook
 from torchparity.recording.step.drafts import Draft
 from torchparity.recording.step.pending_step import PendingStep
 
