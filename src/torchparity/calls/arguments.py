@@ -20,58 +20,61 @@ from torchparity.records import GroupLeaf, describe
 PLAIN = frozenset({torch.Tensor, torch.nn.Parameter})
 MANY = 8  # plain tensors in one list, as optimizers hand them over: looked at together
 POINT_TO_POINT: tuple[Any, ...] = (torch.distributed.P2POp,) if torch.distributed.is_available() else ()
+_NO_KEYWORDS: dict[str, Any] = {}
 _SCALARS = frozenset({bool, int, float, str})
 _DEEPEST = 32
 _MOST_CONTAINERS = 100_000  # within one argument
 
 
-class Flat(msgspec.Struct, eq=False):
+class Flat(msgspec.Struct, eq=False, gc=False):
     """Some arguments, walked by the first who asks: their tensors in the order in which they are met, and forms.
 
-    `ranges` are the places of long lists of plain tensors.
+    `ranges` are the places of long lists of plain tensors. Not tracked by the garbage collector, like all that
+    a call makes and keeps: walking thousands of such objects would cost more than making them.
     """
 
     args: Sequence[Any]
     kwargs: dict[str, Any]
-    tensors: list[torch.Tensor] = []
-    ranges: list[range] = []
+    tensors: Sequence[torch.Tensor] = ()
+    ranges: tuple[range, ...] = ()
     args_form: list[Any] | None = None
     kwargs_form: Any = None
 
     def walked(self) -> Flat:
         """Return the arguments with their tensors and forms."""
         if self.args_form is None:
-            self.args_form = self._add_all(self.args)
+            tensors: list[torch.Tensor] = []
+            self.tensors = tensors
+            self.args_form = self._add_all(self.args, tensors)
             if self.kwargs:
-                self.kwargs_form = self._add(self.kwargs)
+                self.kwargs_form = self._add(self.kwargs, tensors)
         return self
 
     def let_go(self) -> None:
         """Drop the user's objects; forms stay."""
-        self.args, self.kwargs, self.tensors = (), {}, []
+        self.args, self.kwargs, self.tensors = (), _NO_KEYWORDS, ()
 
-    def _add_all(self, values: Sequence[Any]) -> list[Any]:
+    def _add_all(self, values: Sequence[Any], tensors: list[torch.Tensor]) -> list[Any]:
         if len(values) >= MANY and _is_list_of_tensors(values):
-            return list(self._add_range(values))
-        tensors = self.tensors
+            return list(self._add_range(values, tensors))
         forms: list[Any] = []
         for value in values:
             if type(value) in PLAIN:
                 forms.append(len(tensors))
                 tensors.append(value)
             else:
-                forms.append(None if value is None else self._add(value))
+                forms.append(None if value is None else self._add(value, tensors))
         return forms
 
-    def _add(self, value: Any, around: _Around | None = None) -> Any:
+    def _add(self, value: Any, tensors: list[torch.Tensor], around: _Around | None = None) -> Any:
         kind = type(value)
         if kind in PLAIN or isinstance(value, torch.Tensor):
-            self.tensors.append(value)
-            return len(self.tensors) - 1
+            tensors.append(value)
+            return len(tensors) - 1
         if value is None or kind in _SCALARS:
             return describe(value)
         if isinstance(value, (list, tuple)) and len(value) >= MANY and _is_list_of_tensors(value):
-            return self._add_range(value)
+            return self._add_range(value, tensors)
         if isinstance(value, torch.distributed.ProcessGroup):
             return _group(value)
         entries = _entries(value)
@@ -79,17 +82,17 @@ class Flat(msgspec.Struct, eq=False):
         if entries is None or not around.enter(value):
             return describe(value)
         form: Any = (
-            {key: self._add(entry, around) for key, entry in entries.items()}
+            {key: self._add(entry, tensors, around) for key, entry in entries.items()}
             if isinstance(entries, Mapping)
-            else [self._add(entry, around) for entry in entries]
+            else [self._add(entry, tensors, around) for entry in entries]
         )
         around.leave()
         return form
 
-    def _add_range(self, values: Sequence[Any]) -> range:
-        place = range(len(self.tensors), len(self.tensors) + len(values))
-        self.tensors += values
-        self.ranges.append(place)
+    def _add_range(self, values: Sequence[Any], tensors: list[torch.Tensor]) -> range:
+        place = range(len(tensors), len(tensors) + len(values))
+        tensors += values
+        self.ranges += (place,)
         return place
 
 

@@ -14,7 +14,7 @@ from torchparity.calls.gradients.graph import InputEdges
 from torchparity.ops import Op
 
 
-class Call(msgspec.Struct, eq=False):
+class Call(msgspec.Struct, eq=False, gc=False):
     """A call from before it begins until its gradients have come.
 
     Hooks on autograd's graph keep the call, and must not keep tensors alive: the dispatcher drops
@@ -34,7 +34,8 @@ class Call(msgspec.Struct, eq=False):
     writes: bool = False  # it may change its arguments
 
     outputs: Flat | None = None  # once it has returned
-    hearers: list[tuple[Any, Any]] = []  # listeners, with what their `before` returned
+    listeners: Sequence[Any] = ()  # who hear of it
+    states: list[Any] = []  # what the `before` of each returned
 
     began: float = 0.0
     spent_before: float = 0.0

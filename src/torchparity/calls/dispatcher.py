@@ -114,13 +114,14 @@ class Dispatcher:
 
     def begin(self, call: Call, listeners: Sequence[Listener]) -> None:
         """Tell the listeners that a call begins; inside the boundary."""
+        call.listeners = listeners
         for listener in listeners:
+            state = None
             try:
                 state = listener.before(call)
             except Exception as error:  # noqa: BLE001 - a fault of one listener hides no other
                 note_or_raise(listener.failures, call.name, error)
-                state = None
-            call.hearers.append((listener, state))
+            call.states.append(state)
         if call.wants_gradients:
             call.sequence = torch.autograd._get_sequence_nr()  # type: ignore[attr-defined]
             if call.writes:
@@ -130,8 +131,13 @@ class Dispatcher:
         """Tell the listeners what a call returned; return what the user gets."""
         if self._replacing:
             output = self._replaced(call, output)
-        self.boundary.run(call.name, self._end, call, output)
+        self.boundary.run(call.name, self.end_inside, call, output)
         return output
+
+    @property
+    def replaces_outputs(self) -> bool:
+        """Whether a listener may put something in the place of an output."""
+        return bool(self._replacing)
 
     def fail(self, call: Call, error: BaseException) -> None:
         """Tell the listeners that a call raised. Recomputation ends early by raising, which is no failure."""
@@ -227,19 +233,22 @@ class Dispatcher:
         self.begin(call, audience.listeners)
         return call
 
-    def _end(self, call: Call, output: Any) -> None:
+    def end_inside(self, call: Call, output: Any) -> None:
+        """Tell the listeners what a call returned, where nobody replaces it."""
         call.seconds = max(0.0, time.perf_counter() - call.began - (self.boundary.spent - call.spent_before))
         if call.op.arrives_later:
             wait_for_arrival(call, output)
         call.outputs = flat_output(output)
-        for place, (listener, state) in enumerate(call.hearers):
+        states = call.states
+        for place, listener in enumerate(call.listeners):
+            state = states[place]
             try:
                 if state is not None:
                     listener.after(call, state, output)
                 elif call.writes and not call.module_name:
                     listener.wrote(call.op, call.args, call.kwargs)
             except Exception as error:  # noqa: BLE001 - a fault of one listener hides no other
-                call.hearers[place] = listener, None
+                states[place] = None
                 note_or_raise(listener.failures, call.name, error)
         if call.wants_gradients:
             self._watch_gradients(call, call.outputs)
@@ -256,7 +265,7 @@ class Dispatcher:
 
     def _fail(self, call: Call, error: BaseException) -> None:
         call.seconds = max(0.0, time.perf_counter() - call.began - (self.boundary.spent - call.spent_before))
-        for listener, state in call.hearers:
+        for listener, state in zip(call.listeners, call.states, strict=True):
             if state is not None:
                 self._tell(call.name, listener, listener.raised, call, state, error)
         _let_go(call)
@@ -266,7 +275,7 @@ class Dispatcher:
         if call.step != self.step:
             self._late_gradients += self.attention is Attention.LISTENING
             return
-        for listener, state in call.hearers:
+        for listener, state in zip(call.listeners, call.states, strict=True):
             if state is not None:
                 self._tell(call.name, listener, listener.gradients, call, state, received, returned)
 
@@ -282,7 +291,7 @@ class Dispatcher:
         return replaced[0]
 
     def _replace(self, call: Call, replaced: list[Any]) -> None:
-        for listener, state in call.hearers:
+        for listener, state in zip(call.listeners, call.states, strict=True):
             if state is not None and listener.replaces_outputs:
                 try:
                     replaced[0] = listener.replacement(call, state, replaced[0])

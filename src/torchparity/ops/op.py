@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import torch
@@ -21,6 +21,9 @@ _CORE_WORDS = words(
     bfloat16
     """
 )
+
+
+_DESCRIBED = 8192  # functions whose description is cached: torch has some 2,000, and a user may make new ones forever
 
 
 class Kind(Enum):
@@ -86,6 +89,7 @@ class Op:
         return bool(self.effects & Effect.WRITES_UNVERSIONED) or not tensor.requires_grad
 
 
+@lru_cache(maxsize=_DESCRIBED)
 def describe_function(function: Callable[..., Any]) -> Op:
     """Return what is true of a function that torch hands to a function mode."""
     full = full_name(function)

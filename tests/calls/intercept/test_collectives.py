@@ -6,9 +6,11 @@ import subprocess
 import sys
 
 import pytest
+import torch
 
 from tests.support.processes import ROOT
 from torchparity import open_run
+from torchparity.recording import capture
 from torchparity.records import GroupLeaf
 
 PREPARE = """
@@ -216,3 +218,18 @@ def test_an_fsdp2_step_is_recorded_on_both_ranks(tmp_path, port):
         assert {name for name in part.records if name.startswith("Functional.linear")}
         assert [name for name in part.records if name.startswith("Distributed.")]
         assert part.problems == []
+
+
+def test_a_collective_that_raises_is_recorded_with_its_error_like_an_api(tmp_path):
+    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    try:
+        with capture(tmp_path):
+            with pytest.raises(TypeError):
+                torch.distributed.all_reduce([torch.ones(2)])
+            torch.distributed.all_reduce(torch.ones(2))
+    finally:
+        torch.distributed.destroy_process_group()
+
+    records = open_run(tmp_path).part().records
+    assert records["Distributed.all_reduce.0.forward"].error.startswith("TypeError")
+    assert records["Distributed.all_reduce.1.forward"].error is None

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from torchparity import open_run
 from torchparity.errors import RecordingEndedError
 from torchparity.recording import PrecisionDebugger, capture
+from torchparity.recording.schedule.dataloader import LoaderInterceptor
 
 
 def batches(count=8):
@@ -63,3 +67,23 @@ def test_workers_of_a_data_loader_record_nothing(tmp_path):
 
     assert [value.item() for value in loaded] == [6.0, 22.0]
     assert open_run(tmp_path).part().verify() == []
+
+
+@pytest.mark.parametrize("ends_first", [0, 1])
+def test_of_two_recordings_that_watch_loaders_each_sees_its_batches_whichever_ends_first(tmp_path, ends_first):
+    original = _BaseDataLoaderIter.__next__
+    begun = [[], []]
+    watchers = [
+        LoaderInterceptor(begin_batch=partial(begun[number].append, "begin"), end_batch=lambda: None)
+        for number in range(2)
+    ]
+    for watcher in watchers:
+        watcher.attach()
+    list(batches(4))
+    watchers[ends_first].detach()
+    list(batches(4))
+    watchers[1 - ends_first].detach()
+    list(batches(4))
+
+    assert (len(begun[ends_first]), len(begun[1 - ends_first])) == (2, 4)
+    assert _BaseDataLoaderIter.__next__ is original

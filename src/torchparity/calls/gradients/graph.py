@@ -35,7 +35,7 @@ class ForeignGraphError(Exception):
         super().__init__("part of its graph was made by another thread or before the call; its gradients are left out")
 
 
-class Ends(msgspec.Struct, eq=False):
+class Ends(msgspec.Struct, eq=False, gc=False):
     """All ends of one call; sums are needed where an input's gradient has several parts, or is cast."""
 
     ends: list[End]
@@ -116,7 +116,7 @@ def _hook_nodes(roots: dict[Node, list[tuple[int, int]]], reached: Ends, hooks: 
         arriving: Places = ()
         if end.node in roots and leaves_gradients_alone(type(end.node)):
             arriving = roots.pop(end.node)
-        summing = None if sums is None else Summing(end, arriving, sums, hooks)
+        summing = None if sums is None else Summing(end.inputs, end.casts, arriving, sums, hooks)
         end.node.register_hook(summing or Passing(end.inputs, arriving, hooks))
     for node, places in roots.items():
         node.register_prehook(Arriving(places, (), hooks))

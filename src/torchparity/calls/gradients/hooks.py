@@ -11,7 +11,7 @@ import torch
 from torch.autograd.function import BackwardCFunction
 from torch.autograd.graph import Node
 
-from torchparity.calls.gradients.sums import End, GradientSums, Whole, at_end_of_backward_pass
+from torchparity.calls.gradients.sums import GradientSums, Whole, at_end_of_backward_pass
 from torchparity.calls.guard.boundary import Boundary
 
 Gradient = torch.Tensor
@@ -19,7 +19,7 @@ Places = Sequence[tuple[int, int]]  # places at which gradients pass a node, and
 _OF_TORCH = re.compile(r"[A-Z]\w*Backward\d+")
 
 
-class Hooks(msgspec.Struct, eq=False):
+class Hooks(msgspec.Struct, eq=False, gc=False):
     """What the hooks of one call share: its name, and whom they tell what it received and returned."""
 
     name: str
@@ -36,7 +36,7 @@ class Hooks(msgspec.Struct, eq=False):
             self.tell([], returned)
 
 
-class Arriving(msgspec.Struct, eq=False):
+class Arriving(msgspec.Struct, eq=False, gc=False):
     """Sees what flows in at the outputs of a call before their node runs."""
 
     places: Places
@@ -53,7 +53,7 @@ class Arriving(msgspec.Struct, eq=False):
             self.hooks.tell(received, returned)
 
 
-class Passing(msgspec.Struct, eq=False):
+class Passing(msgspec.Struct, eq=False, gc=False):
     """Sees what a node computed for the inputs of a call and, where that is the same node, what it computed it from."""
 
     inputs: Places
@@ -69,10 +69,14 @@ class Passing(msgspec.Struct, eq=False):
             self.hooks.tell(received, returned)
 
 
-class Summing(msgspec.Struct, eq=False):
-    """Sees what a node computed where it may be a part of an input's gradient only."""
+class Summing(msgspec.Struct, eq=False, gc=False):
+    """Sees what a node computed where it may be a part of an input's gradient only.
 
-    end: End
+    It must not hold the node, which holds it: the garbage collector does not look here.
+    """
+
+    inputs: Places
+    casts: Sequence[tuple[int, int, torch.dtype]]
     arriving: Places
     sums: GradientSums
     hooks: Hooks
@@ -83,9 +87,9 @@ class Summing(msgspec.Struct, eq=False):
     def _tell(self, inputs: Sequence[Gradient | None], outputs: Sequence[Gradient | None]) -> None:
         received = _present(outputs, self.arriving)
         returned: Whole = []
-        for place, slot in self.end.inputs:
+        for place, slot in self.inputs:
             returned += self.sums.add(slot, None, inputs[place])
-        for place, slot, dtype in self.end.casts:
+        for place, slot, dtype in self.casts:
             returned += self.sums.add(slot, dtype, inputs[place])
         if received or returned:
             self.hooks.tell(received, returned)

@@ -13,7 +13,7 @@ from torch.autograd.graph import Node
 Whole = list[tuple[int, torch.Tensor]]  # gradients that are complete, by the slot of their input
 
 
-class End(msgspec.Struct, eq=False):
+class End(msgspec.Struct, eq=False, gc=False):
     """A node that ends in edges of inputs; a place is one of the node's results.
 
     Autocast casts a leaf once for several calls, which share the node of the cast. What a call gives

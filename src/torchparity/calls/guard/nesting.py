@@ -49,8 +49,8 @@ class Nesting:
     @property
     def is_in_optimizer(self) -> bool:
         """Whether an optimizer is running in this thread, and no module inside of it."""
-        parents = self.parents
-        return bool(parents) and parents[-1] == OPTIMIZER
+        thread = self._thread
+        return bool(thread.optimizers) and thread.step == self._step and thread.parents[-1:] == [OPTIMIZER]
 
     @property
     def is_in_function(self) -> bool:

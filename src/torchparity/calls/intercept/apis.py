@@ -14,6 +14,11 @@ from torchparity.calls.intercept.backward_entry import BackwardEntry
 from torchparity.calls.listener import Interest
 from torchparity.ops import Kind, describe_function
 
+# A module's own names are found faster than members of an enumeration.
+_OFF, _COUNTING, _LISTENING = Attention.OFF, Attention.COUNTING, Attention.LISTENING
+_NOTHING, _WRITES, _CALLS = Interest.NOTHING, Interest.WRITES, Interest.CALLS
+_BACKWARD = Kind.BACKWARD
+
 
 class ApiMode(TorchFunctionMode):
     """Hands each API call to the dispatcher; never changes a value, a stride or the random state.
@@ -41,16 +46,19 @@ class ApiMode(TorchFunctionMode):
         except TypeError:  # it has no hash; a user's own
             return func(*args, **kwargs)
         interest = audience.interest
-        if interest is Interest.NOTHING and (not kwargs or "out" not in kwargs):
+        if interest is _NOTHING and (not kwargs or "out" not in kwargs):
             return func(*args, **kwargs)
-        attention = self._dispatcher.attention
-        if attention is Attention.OFF or torch._C._get_tracing_state() is not None:
+        dispatcher = self._dispatcher
+        attention = dispatcher.attention
+        if attention is _OFF or torch._C._get_tracing_state() is not None:
             return func(*args, **kwargs)
-        if interest is Interest.CALLS:
-            if attention is Attention.LISTENING and not self.is_muted:
-                return self._dispatcher.run(audience, func, args, kwargs, sys._getframe(1))
-            self._dispatcher.count(audience.op.name)
-        if attention is Attention.COUNTING:
+        if interest is _WRITES and dispatcher.nesting.is_in_optimizer:  # of whose end the listeners are told
+            return func(*args, **kwargs)
+        if interest is _CALLS:
+            if attention is _LISTENING and not self.is_muted:
+                return dispatcher.run(audience, func, args, kwargs, sys._getframe(1))
+            dispatcher.count(audience.op.name)
+        if attention is _COUNTING:
             return func(*args, **kwargs)
         return self._with_effects(audience, func, args, kwargs)
 
@@ -59,11 +67,9 @@ class ApiMode(TorchFunctionMode):
     ) -> Any:
         """Make a call that nobody listens to, and report what it may have done to memory."""
         op, dispatcher = audience.op, self._dispatcher
-        if op.kind is Kind.BACKWARD:
+        if op.kind is _BACKWARD:
             with self._backward_entry.open():
                 return func(*args, **kwargs)
-        if audience.interest is Interest.WRITES and dispatcher.nesting.is_in_optimizer:
-            return func(*args, **kwargs)
         if op.exposes:
             tensors = [value for value in args if isinstance(value, torch.Tensor)]
             dispatcher.boundary.run(op.name, dispatcher.exposed, op.name, tensors)

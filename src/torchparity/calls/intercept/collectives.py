@@ -66,6 +66,7 @@ class CollectiveInterceptor:
     def __init__(self, dispatcher: Dispatcher, mode: ApiMode) -> None:
         self._dispatcher, self._mode = dispatcher, mode
         self._patches = Patches()
+        self._audiences: dict[str, Audience] = {}
         self._transfers: list[_Transfer] = []
 
     def attach(self) -> None:
@@ -83,7 +84,9 @@ class CollectiveInterceptor:
 
     def _intercepted(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
         dispatcher = self._dispatcher
-        audience = dispatcher.audience(Op(f"Distributed.{name}", Kind.COLLECTIVE, _WRITES))
+        if name not in self._audiences:
+            self._audiences[name] = dispatcher.audience(Op(f"Distributed.{name}", Kind.COLLECTIVE, _WRITES))
+        audience = self._audiences[name]
 
         @functools.wraps(original)
         def collective(*args: Any, **kwargs: Any) -> Any:

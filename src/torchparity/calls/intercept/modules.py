@@ -81,6 +81,7 @@ class ModuleInterceptor:
         self.is_paused = False
         self._counted_elsewhere = ""
         self._names: dict[int, tuple[weakref.ref[nn.Module], str]] = {}
+        self._audiences: dict[str, Audience] = {}
         self._handles: list[Any] = []
         self._parameters = ParameterHooks(dispatcher)
         self._scripted: dict[str, None] = {}
@@ -159,10 +160,13 @@ class ModuleInterceptor:
             self._parameters.hook(module, name)
 
     def _audience(self, name: str) -> Audience:
-        op = Op(name, Kind.MODULE, Effect.WRITES)
-        if self._is_heard:
-            return Audience(op, Interest.CALLS, self._dispatcher.listeners)
-        return self._dispatcher.audience(op)
+        audience = self._audiences.get(name)
+        if audience is None:
+            op, dispatcher = Op(name, Kind.MODULE, Effect.WRITES), self._dispatcher
+            is_heard = self._is_heard
+            audience = Audience(op, Interest.CALLS, dispatcher.listeners) if is_heard else dispatcher.audience(op)
+            self._audiences[name] = audience
+        return audience
 
     def _enter(
         self, module: nn.Module, audience: Audience, args: tuple[Any, ...], kwargs: dict[str, Any], frame: FrameType
@@ -195,7 +199,7 @@ class ModuleInterceptor:
             writes=True,
         )
         dispatcher.begin(call, audience.listeners)
-        if any(state is not None for _, state in call.hearers):
+        if any(state is not None for state in call.states):
             self._parameters.hook_again(module, name)
         return call
 
@@ -211,8 +215,17 @@ class ModuleInterceptor:
 
     def _leave(self, module: nn.Module, name: str, output: Any, error: BaseException | None, frame: FrameType) -> Any:
         """Close a module; return what replaces its output, None where nothing does."""
-        boundary = self._dispatcher.boundary
-        opened: _Open | None = boundary.run(name, self._close, module)
+        call: Call | None = self._dispatcher.boundary.run(name, self._close_and_tell, module, output, error, frame)
+        if call is None:
+            return None
+        replaced = self._dispatcher.end(call, output)
+        return None if replaced is output else replaced
+
+    def _close_and_tell(
+        self, module: nn.Module, output: Any, error: BaseException | None, frame: FrameType
+    ) -> Call | None:
+        """Close a module and tell how its call ended; return the call where that is still to do, outside."""
+        opened = self._close(module)
         call = None if opened is None else opened.call
         if opened is None or call is None:
             return None
@@ -220,8 +233,10 @@ class ModuleInterceptor:
             self._dispatcher.fail(call, error)
             return None
         call.frame = frame
-        replaced = self._dispatcher.end(call, output)
-        return None if replaced is output else replaced
+        if self._dispatcher.replaces_outputs:
+            return call
+        self._dispatcher.end_inside(call, output)
+        return None
 
     def _close(self, module: nn.Module) -> _Open | None:
         """Close a module and those inside of it, which did not return; None where it was entered unseen."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 
 import pytest
@@ -196,3 +197,20 @@ def test_an_input_of_which_not_every_way_is_used_has_its_gradient(used, tmp_path
     part = open_run(tmp_path).part()
     recorded = part.tensor(part.records["Module.Two.backward.0"].output[0])
     assert torch.equal(to_torch(recorded), x.grad)
+
+
+def nodes_alive():
+    gc.collect()
+    return sum(type(thing).__name__.endswith("Backward0") for thing in gc.get_objects())
+
+
+@pytest.mark.parametrize("level", ["L0", "L1", "mix"])
+def test_the_graph_is_freed_when_the_user_lets_go_of_it(tmp_path, level):
+    model = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    before = nodes_alive()
+    with capture(tmp_path, model=model, level=level) as recording:
+        for _ in range(3):
+            model(torch.randn(2, 3, 8)).sum().backward()
+            recording.step()
+
+        assert nodes_alive() == before
