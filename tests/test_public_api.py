@@ -68,17 +68,13 @@ def test_an_unknown_name_is_an_attribute_error():
         _ = torchparity.campture
 
 
-UNDOCUMENTED = pytest.mark.xfail(reason="comparing/ is being rewritten", strict=False)
-
-
 def public_methods():
     for name in sorted(PUBLIC):
         value = getattr(torchparity, name)
         for method, member in vars(value).items() if inspect.isclass(value) else ():
             is_code = isinstance(member, (classmethod, staticmethod, property)) or inspect.isfunction(member)
             if is_code and not method.startswith("_"):
-                marks = [UNDOCUMENTED] if f"{name}.{method}" in ("Comparison.to_xlsx", "Comparison.to_json") else []
-                yield pytest.param(member, id=f"{name}.{method}", marks=marks)
+                yield pytest.param(member, id=f"{name}.{method}")
 
 
 @pytest.mark.parametrize("member", list(public_methods()))

@@ -1,4 +1,4 @@
-"""What a person sees of a run, of one part of it and of one tensor, in numbers."""
+"""Summaries of a run, of one of its parts and of one tensor, in numbers for people."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ class StackBook:
     def __init__(self, *, all_frames: bool = False) -> None:
         self._all = all_frames
         self._groups: dict[tuple[int, ...], list[str]] = {}
-        self._is_known: dict[int, bool] = {}
+        self._is_wanted_code: dict[int, bool] = {}
         self._codes: dict[int, CodeType] = {}
         self._frames: dict[tuple[int, int], str] = {}
 
@@ -38,11 +38,11 @@ class StackBook:
 
     def groups(self) -> list[StackGroup]:
         """Return the stacks; two places on one line are the same."""
-        found: dict[tuple[str, ...], list[str]] = {}
+        by_frames: dict[tuple[str, ...], list[str]] = {}
         for places, records in self._groups.items():
             frames = self._described(places)
-            found.setdefault(frames, []).extend(records)
-        return [StackGroup(records, list(frames)) for frames, records in found.items()]
+            by_frames.setdefault(frames, []).extend(records)
+        return [StackGroup(records, list(frames)) for frames, records in by_frames.items()]
 
     def forget(self) -> None:
         self._groups.clear()
@@ -51,11 +51,11 @@ class StackBook:
         """Return numbers of codes and instructions in turn: codes take long to hash, and lines to find."""
         places: list[int] = []
         at: FrameType | None = frame
-        wanted = self._is_known
+        wanted = self._is_wanted_code
         while at is not None:
             code = at.f_code
-            known = wanted.get(id(code))
-            if known or (known is None and self._is_wanted(code)):
+            is_wanted = wanted.get(id(code))
+            if is_wanted or (is_wanted is None and self._is_wanted(code)):
                 places += (id(code), at.f_lasti)
             at = at.f_back
         return tuple(places)
@@ -65,19 +65,19 @@ class StackBook:
         return tuple(self._frame(code, instruction) for code, instruction in pairs)
 
     def _frame(self, number: int, instruction: int) -> str:
-        known = self._frames.get((number, instruction))
-        if known is None:
+        described = self._frames.get((number, instruction))
+        if described is None:
             code = self._codes[number]
             line = _line(code, instruction)
             source = linecache.getline(code.co_filename, line).strip()
-            known = f"File {code.co_filename}, line {line}, in {code.co_name}, \n {source}"
-            self._frames[number, instruction] = known
-        return known
+            described = f"File {code.co_filename}, line {line}, in {code.co_name}, \n {source}"
+            self._frames[number, instruction] = described
+        return described
 
     def _is_wanted(self, code: CodeType) -> bool:
         name = code.co_filename
         wanted = not name.startswith((_OURS, "<frozen")) and (self._all or not name.startswith(_TORCH))
-        self._is_known[id(code)] = wanted
+        self._is_wanted_code[id(code)] = wanted
         self._codes[id(code)] = code  # held, so that its number is nobody else's
         return wanted
 

@@ -1,4 +1,4 @@
-"""Who is told of calls: the contract between a dispatcher and its listeners."""
+"""The contract of a listener: what a dispatcher tells it of every call, and what it may answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is true of torch's functions, both ways: function and record name, writes, views, factories, randomness."""
+"""Facts about torch's functions: record names both ways, in-place writes, views, factories, randomness."""
 
 from torchparity.ops.effects import Effect
 from torchparity.ops.names import full_name, function_called, is_torch_family, names_of_family, record_name

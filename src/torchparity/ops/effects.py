@@ -1,4 +1,4 @@
-"""What a call of a torch function does besides computing: writes, views, exposed memory, fresh memory, late arrival."""
+"""Side effects of torch's functions: in-place writes, exposed or fresh memory, results that arrive late."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which functions of torch may draw random numbers, as their operators are tagged."""
+"""Random functions of torch: those whose operators are tagged as drawing from a generator."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def seed_all(seed: int = 1234, mode: bool = False, rm_dropout: bool = False, is_
 
 
 def _remove_dropout() -> None:
-    """Replace torch's dropout by ones that drop nothing, as the seeds' tool does."""
+    """Replace torch's dropout by ones that drop nothing, as msprobe does."""
     for name in ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout"):
         original = getattr(functional, name)
         if not hasattr(original, "_without_dropout"):

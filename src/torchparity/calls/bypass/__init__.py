@@ -1,0 +1,1 @@
+"""Regions where we must stay out: compiled code, CUDA graphs, scripting, torch's fused inference paths."""

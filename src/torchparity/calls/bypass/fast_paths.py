@@ -1,4 +1,4 @@
-"""Lets torch take its fast paths of evaluation, which it refuses where it sees a mode or a hook.
+"""Keeps the fused inference paths of nn.Transformer and nn.MultiheadAttention, which torch refuses to modes and hooks.
 
 A transformer's layer runs as one operator when nobody looks, and gives other last digits
 than its parts, with a padding mask other numbers altogether. So what asks whether somebody
@@ -57,10 +57,10 @@ class FastPaths:
 def _past_our_hooks(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def modules(layer: nn.Module, *args: Any, **kwargs: Any) -> Iterator[Any]:
-        found = original(layer, *args, **kwargs)
+        modules_of_layer = original(layer, *args, **kwargs)
         if torch.compiler.is_compiling() or sys._getframe(1).f_code is not nn.TransformerEncoderLayer.forward.__code__:
-            return found  # type: ignore[no-any-return]
-        return (_without_our_hooks(module) for module in found)
+            return modules_of_layer  # type: ignore[no-any-return]
+        return (_without_our_hooks(module) for module in modules_of_layer)
 
     return modules
 

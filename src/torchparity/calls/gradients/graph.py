@@ -1,4 +1,4 @@
-"""Which nodes of autograd's graph a call made, and which of them lead to its inputs.
+"""Autograd's graph around one call: the nodes that the call made, and those that lead to its inputs.
 
 Before a call the gradient edges of its inputs are taken; after it the graph is walked
 from the outputs back to those edges. The nodes passed were made by this call. What flows

@@ -1,4 +1,4 @@
-"""Whether a call that was seen to begin still runs: torch tells no one when it ends by an interrupt."""
+"""Python frames: detects calls abandoned by an exception or Ctrl-C, for which torch runs no hook."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class Stack:
     __slots__ = ("_frames",)
 
     def __init__(self, frame: FrameType) -> None:
-        found = [frame]
-        while (outer := found[-1].f_back) is not None:
-            found.append(outer)
-        self._frames = found[::-1]
+        frames = [frame]
+        while (outer := frames[-1].f_back) is not None:
+            frames.append(outer)
+        self._frames = frames[::-1]
 
     def innermost(self) -> Place:
         return Place(len(self._frames) - 1, self._frames[-1].f_code)

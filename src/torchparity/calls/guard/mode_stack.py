@@ -12,7 +12,7 @@ Mode = TypeVar("Mode", bound=TorchFunctionMode)
 
 def is_on(mode: TorchFunctionMode) -> bool:
     """Tell whether `mode` is on this thread's stack; autograd's threads have that of whoever called backward."""
-    return any(known is mode for known in modes_of(TorchFunctionMode))
+    return any(each is mode for each in modes_of(TorchFunctionMode))
 
 
 def modes_of(kind: type[Mode]) -> list[Mode]:
@@ -40,7 +40,7 @@ def take_off(mode: TorchFunctionMode) -> int | None:
     It is not within a call that it is just handing on, nor in a thread in which nothing was started.
     """
     modes = _pop_all()
-    place = next((index for index, known in enumerate(modes) if known is mode), None)
+    place = next((index for index, each in enumerate(modes) if each is mode), None)
     if place is not None:
         del modes[place]
     _push_all(modes)

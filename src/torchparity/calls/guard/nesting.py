@@ -1,4 +1,4 @@
-"""What each thread is inside of: modules, optimizers, a wrapped function, a compiled region."""
+"""The surroundings of each thread: open modules and optimizers, a wrapped function, a compiled region."""
 
 from __future__ import annotations
 

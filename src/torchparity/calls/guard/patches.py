@@ -1,4 +1,4 @@
-"""Functions of torch and of the user that are replaced for a while, and put back in whatever order recordings end."""
+"""Monkeypatches of torch's and the user's functions, removed again in whatever order recordings end."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class _Patch:
         """Put back what was there, unless another recording has replaced ours meanwhile: then that will do it."""
         self._is_done = True
         while True:
-            found = inspect.getattr_static(self._owner, self._name)
-            patch = getattr(found, _MARK, None)
-            if not isinstance(patch, _Patch) or patch._put is not found or not patch._is_done:
+            current = inspect.getattr_static(self._owner, self._name)
+            patch = getattr(current, _MARK, None)
+            if not isinstance(patch, _Patch) or patch._put is not current or not patch._is_done:
                 return
             if patch._is_own:
                 setattr(self._owner, self._name, patch._before)
@@ -37,19 +37,19 @@ class Patches:
     """The attributes that one watcher has replaced."""
 
     def __init__(self) -> None:
-        self._made: list[_Patch] = []
+        self._patches: list[_Patch] = []
 
     def __bool__(self) -> bool:
-        return bool(self._made)
+        return bool(self._patches)
 
     def put(self, owner: Any, name: str, wrapped: Callable[[Any], Callable[..., Any]]) -> None:
         """Replace a function by what `wrapped` makes of it; a staticmethod stays one."""
         raw = inspect.getattr_static(owner, name)
         is_method = isinstance(raw, (staticmethod, classmethod))
-        self._made.append(_Patch(owner, name, type(raw)(wrapped(raw.__func__)) if is_method else wrapped(raw)))
+        self._patches.append(_Patch(owner, name, type(raw)(wrapped(raw.__func__)) if is_method else wrapped(raw)))
 
     def end(self) -> None:
         """Put back every one."""
-        made, self._made = self._made, []
-        for patch in reversed(made):
+        patches, self._patches = self._patches, []
+        for patch in reversed(patches):
             patch.end()

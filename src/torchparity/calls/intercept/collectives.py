@@ -181,7 +181,7 @@ def _taking_wrapped(original: Callable[..., Any]) -> Callable[..., Any]:
     """Let `P2POp(dist.isend, ...)` be made of wrapped functions too: torch takes none but its own."""
 
     @functools.wraps(original)
-    def make(made: Any, op: Any, *args: Any, **kwargs: Any) -> Any:
-        return original(made, getattr(op, "__wrapped__", op), *args, **kwargs)
+    def make(operation: Any, op: Any, *args: Any, **kwargs: Any) -> Any:
+        return original(operation, getattr(op, "__wrapped__", op), *args, **kwargs)
 
     return make

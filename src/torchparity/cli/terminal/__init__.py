@@ -1,0 +1,1 @@
+"""Standard output and progress as a person sees them."""

@@ -1,0 +1,1 @@
+"""What the distances mean: rounding, the first divergence, and the headline."""

@@ -1,0 +1,1 @@
+"""How far two items are apart: by values, statistics or checksums, as one typed result."""

@@ -1,4 +1,4 @@
-"""What comparing two items gives: one frozen type, with numbers as numbers."""
+"""The result of comparing two items: one frozen type, with numbers as numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which values of a run are numbers: a statistic may be missing, a truth value or a text."""
+"""Numbers among the values of a run: a statistic may also be missing, a truth value or a text."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""Which record and item of one run belongs to which of the other."""

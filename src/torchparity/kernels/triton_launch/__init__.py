@@ -1,0 +1,1 @@
+"""The pass over tensors on a CUDA device, in Triton."""

@@ -29,12 +29,12 @@ class DumpEnable:
     def _read(self, path: Path, before: bool) -> bool:
         problem = ""
         try:
-            found = read_settings(path).get("dump_enable", before)
+            is_on = read_settings(path).get("dump_enable", before)
         except ConfigError as error:  # somebody is just writing it
-            found, problem = before, str(error)
-        if not isinstance(found, bool):
-            found, problem = before, f"dump_enable in {path} is {found!r}; it must be true or false."
+            is_on, problem = before, str(error)
+        if not isinstance(is_on, bool):
+            is_on, problem = before, f"dump_enable in {path} is {is_on!r}; it must be true or false."
         if problem and not self._has_complained:
             self._has_complained = True
             _log.warning("torchparity: %s Recording stays %s.", problem, "on" if before else "off")
-        return bool(found)
+        return bool(is_on)

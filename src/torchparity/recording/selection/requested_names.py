@@ -1,4 +1,4 @@
-"""Whether the names in `scope`, `list` and `tensor_list` can come up at all, as far as that is known at start."""
+"""Checks the names in `scope`, `list` and `tensor_list` at start: refuses those that no record can have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which records a recording takes: by scope, list, direction and role. Numbers never depend on it."""
+"""Selects what is recorded: by scope, list, direction and side. Numbers of calls never depend on it."""
 
 from __future__ import annotations
 
@@ -106,11 +106,11 @@ class Selection:
             return False
         self._seen[name] = None
         plain = name.partition("#")[0]  # the second backward through a call is kept with the first
-        found = [
+        matching = [
             wanted for wanted in self.stored if plain == wanted or (not is_call_name(wanted) and _is_in(wanted, name))
         ]
-        self._matched.update(found)
-        return bool(found)
+        self._matched.update(matching)
+        return bool(matching)
 
     def begin_step(self) -> None:
         self._is_inside = not self.scope
@@ -149,9 +149,9 @@ class Selection:
     def _in_list(self, name: str, parents: Sequence[str]) -> bool:
         if not self.listed:
             return True
-        found = [wanted for wanted in self.listed if _matches(wanted, name) or wanted in parents]
-        self._matched.update(found)
-        return bool(found)
+        matching = [wanted for wanted in self.listed if _matches(wanted, name) or wanted in parents]
+        self._matched.update(matching)
+        return bool(matching)
 
 
 def _matches(wanted: str, name: str) -> bool:

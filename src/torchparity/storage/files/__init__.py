@@ -1,0 +1,1 @@
+"""Files that nobody vouches for: opened safely, mapped, and checked against their checksums."""

@@ -1,0 +1,1 @@
+"""Reading a run: finding its parts, their files, records, stacks and tensors."""

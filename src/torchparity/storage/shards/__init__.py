@@ -1,0 +1,1 @@
+"""Safetensors shards: written with equal tensors stored once, read by mapping."""
