@@ -1,1 +1,1 @@
-"""Interceptors, one file for each way a call can be seen: APIs, modules, collectives, optimizers, the user's functions."""
+"""Interceptors, a file for each way to see a call: APIs, modules, collectives, optimizers, the user's functions."""

@@ -1,1 +1,1 @@
-"""One step in the making: the recorder, drafts of records, values saved by hand, and the step that waits to be written."""
+"""One step in the making: the recorder, drafts of records, values saved by hand, the step that waits for its writer."""
