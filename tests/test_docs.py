@@ -125,3 +125,11 @@ def test_the_guides_python_works(code, demo):
     done = subprocess.run([sys.executable, "-c", code], cwd=demo, capture_output=True, text=True, timeout=100)
 
     assert done.returncode == 0, done.stderr
+
+
+def test_the_listener_of_the_architecture_page_counts_calls():
+    (code,) = [text for text in blocks(ROOT / "docs" / "architecture.md", "python") if "class Counting" in text]
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == "2"
