@@ -1,8 +1,7 @@
 """A file in a folder is a plugin: the directory listing is the registry.
 
 Nothing is registered and nothing loads before it is asked for. A plugin folder's
-`__init__.py` states the contract, each `x.py` in it is the plugin `x` and holds
-`PLUGIN`, and `_x.py` is machinery.
+`__init__.py` states the contract, and each `x.py` in it is the plugin `x` and holds `PLUGIN`.
 """
 
 from __future__ import annotations

@@ -5,29 +5,13 @@ from __future__ import annotations
 import gc
 import weakref
 from collections import Counter
-from contextlib import contextmanager
 
 import pytest
 import torch
 
 from torchparity import open_run
-from torchparity.calls import ApiMode, Attention, Dispatcher, Interceptors, Interest, Listener, put_below, take_off
+from torchparity.calls import ApiMode, Attention, Dispatcher, Interest, Listener, listening, put_below, take_off
 from torchparity.recording import capture
-
-
-@contextmanager
-def listening(*listeners, model=None):
-    """Let listeners hear every call of APIs, and of the modules of a model."""
-    dispatcher = Dispatcher(*listeners)
-    interceptors = Interceptors(dispatcher, sees_apis=True)
-    dispatcher.attention = Attention.LISTENING
-    interceptors.attach(model)
-    try:
-        yield dispatcher
-    finally:
-        dispatcher.attention = Attention.OFF
-        interceptors.detach()
-        interceptors.end_step()
 
 
 class Counting(Listener):

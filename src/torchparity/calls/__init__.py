@@ -11,6 +11,7 @@ from torchparity.calls.intercept.apis import ApiMode
 from torchparity.calls.intercept.modules import named_modules, takes_hooks
 from torchparity.calls.interceptors import Interceptors
 from torchparity.calls.listener import Gradients, Interest, Listener
+from torchparity.calls.listening import listening
 
 __all__ = [
     "PLAIN",
@@ -27,6 +28,7 @@ __all__ = [
     "Patches",
     "attempted",
     "flat_output",
+    "listening",
     "modes_of",
     "named_modules",
     "put_below",

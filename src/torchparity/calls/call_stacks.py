@@ -16,17 +16,17 @@ _DEEPEST = 200
 
 
 class StackBook:
-    """Groups records by the stack they were called from; frames of torch and of ours are left out."""
+    """Groups records by the stack they were called from, without our frames and, unless `all_frames`, torch's."""
 
     def __init__(self, *, all_frames: bool = False) -> None:
         self._all = all_frames
         self._groups: dict[tuple[int, ...], list[str]] = {}
-        self._is_wanted_code: dict[int, bool] = {}
+        self._wanted_codes: dict[int, bool] = {}
         self._codes: dict[int, CodeType] = {}
         self._frames: dict[tuple[int, int], str] = {}
 
     def note(self, record: str, frame: FrameType) -> None:
-        key = self._places(frame)
+        key = self._stack_key(frame)
         group = self._groups.get(key)
         if group is None:
             group = self._groups[key] = []
@@ -34,10 +34,10 @@ class StackBook:
 
     def frames_of(self, frame: FrameType) -> tuple[str, ...]:
         """Return the stack of a frame, innermost first."""
-        return self._described(self._places(frame))
+        return self._described(self._stack_key(frame))
 
     def groups(self) -> list[StackGroup]:
-        """Return the stacks; two places on one line are the same."""
+        """Return the stacks; those with the same source lines are merged."""
         by_frames: dict[tuple[str, ...], list[str]] = {}
         for places, records in self._groups.items():
             frames = self._described(places)
@@ -47,11 +47,11 @@ class StackBook:
     def forget(self) -> None:
         self._groups.clear()
 
-    def _places(self, frame: FrameType) -> tuple[int, ...]:
-        """Return numbers of codes and instructions in turn: codes take long to hash, and lines to find."""
+    def _stack_key(self, frame: FrameType) -> tuple[int, ...]:
+        """Return code ids and instruction offsets in turn: hashing code objects and finding lines is slow."""
         places: list[int] = []
         at: FrameType | None = frame
-        wanted = self._is_wanted_code
+        wanted = self._wanted_codes
         while at is not None:
             code = at.f_code
             is_wanted = wanted.get(id(code))
@@ -77,7 +77,7 @@ class StackBook:
     def _is_wanted(self, code: CodeType) -> bool:
         name = code.co_filename
         wanted = not name.startswith((_OURS, "<frozen")) and (self._all or not name.startswith(_TORCH))
-        self._is_wanted_code[id(code)] = wanted
+        self._wanted_codes[id(code)] = wanted
         self._codes[id(code)] = code  # held, so that its number is nobody else's
         return wanted
 

@@ -1,9 +1,20 @@
-"""The contract of a listener: what a dispatcher tells it of every call, and what it may answer."""
+"""The contract of a listener: what a dispatcher tells it of every call, and what it may answer.
+
+class Counting(Listener):
+    calls = 0
+
+    def before(self, call):
+        self.calls += 1
+
+with listening(counting := Counting()):
+    torch.ones(2).exp()
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum, auto
+from functools import cached_property
 from typing import Any, ClassVar
 
 import torch
@@ -32,12 +43,19 @@ class Listener:
     """
 
     replaces_outputs: ClassVar[bool] = False
+    work: ClassVar[str] = "record"  # what it does with a call, for the sentence that is logged when it fails
 
-    def __init__(self, work: str = "record") -> None:
-        self.failures = Failures(work)
+    @cached_property
+    def failures(self) -> Failures:
+        """What failed in this listener."""
+        return Failures(self.work)
 
     def interest(self, op: Op) -> Interest:
-        """Say what to be told of the calls of a function."""
+        """Say what to be told of the calls of a function.
+
+        By default of functions that compute, collectives and functions of the user's; of views, attributes and
+        modules only where you say so; calls of `backward` are never told.
+        """
         is_call = op.kind in (Kind.COMPUTES, Kind.COLLECTIVE, Kind.CUSTOM)
         return Interest.CALLS if is_call else Interest.NOTHING
 

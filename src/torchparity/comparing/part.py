@@ -72,11 +72,13 @@ class PartComparison:
     def frame(self) -> pl.DataFrame:
         """The table, with the columns of its mode."""
         # Loads polars, which takes as long as comparing statistics.
-        from torchparity.comparing.msprobe.cells import frame_of
+        from torchparity.comparing.msprobe.cells import table_frame
 
         wanted = self._options.stacks
         with_stacks = bool(self.candidate.stacks) if wanted is None else wanted
-        return frame_of(self.comparisons, self.judgements, self.mode, self._stacks.__getitem__ if with_stacks else None)
+        return table_frame(
+            self.comparisons, self.judgements, self.mode, self._stacks.__getitem__ if with_stacks else None
+        )
 
     @cached_property
     def divergence(self) -> Divergence | None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from torchparity.comparing.judging.coverage import has_compared, is_held_once
 from torchparity.comparing.judging.divergence import Divergence
-from torchparity.comparing.judging.headline import agreement, headline
+from torchparity.comparing.judging.headline import headline, no_divergence
 from torchparity.comparing.measuring.item_comparison import ItemComparison, Reason
 from torchparity.comparing.msprobe.columns import NUMERIC
 from torchparity.comparing.msprobe.rows import differs
@@ -110,12 +110,12 @@ class Comparison:
         pairs = [pair for part in self.parts for pair in part.pairs]
         read = (part.comparisons for part in self.parts if part.mode == "values")
         unreadable = sum(entry.reason is Reason.UNREADABLE for entry in chain.from_iterable(read))
-        return agreement(
+        return no_divergence(
             has_compared=self.has_compared,
             paired=sum(pair.how != "unmatched" for pair in pairs),
-            alone=sum(pair.how == "unmatched" and not pair.is_recompute for pair in pairs),
-            parts=self.parts_alone,
-            lost=unreadable + self._held_once,
+            unpaired_records=sum(pair.how == "unmatched" and not pair.is_recompute for pair in pairs),
+            unpaired_parts=self.parts_alone,
+            unreadable_rows=unreadable + self._held_once,
         )
 
     def counts(self) -> Counter[str]:

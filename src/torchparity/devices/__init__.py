@@ -2,7 +2,7 @@
 
 Plugin folder: each `x.py` serves the tensors with `tensor.device.type == "x"` and holds a `PLUGIN`
 that keeps the contract `Device`; `other` serves every type without a file of its own (mps, xpu,
-a PrivateUse1 backend). To add a device, add a file.
+a PrivateUse1 backend). To add a device, add a file; a kernel of its own is an arena in `kernels/arenas/`.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class Device(Protocol):
 
     is_host: bool  # whether tensors are in host memory
 
-    def arena(self, device: torch.device, *, exact: bool, checksums: bool) -> Arena | None:
-        """Return the zero-copy arena, None where there is none; raise where this machine cannot run it."""
+    def fast_arena(self, device: torch.device, *, exact: bool, checksums: bool) -> Arena | None:
+        """Return the arena that reads tensors by their address; None without one; raise where it cannot run here."""
 
     def portable_arena(self, device: torch.device) -> Arena | None:
-        """Return the arena for dtypes that `arena` does not take, without checksums; None where there is none."""
+        """Return the arena for dtypes that `fast_arena` does not take, without checksums; None where there is none."""
 
     def copy_to_host(self, tensor: torch.Tensor, buffers: HostBuffers) -> tuple[HostTensor, Wait | None]:
         """Return a copy that nobody changes; its values are there when `Wait`, if given, has returned."""

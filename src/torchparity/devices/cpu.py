@@ -15,7 +15,7 @@ class CpuDevice:
 
     is_host = True
 
-    def arena(self, device: torch.device, *, exact: bool, checksums: bool) -> Arena | None:
+    def fast_arena(self, device: torch.device, *, exact: bool, checksums: bool) -> Arena | None:
         return host_arena(exact=exact, checksums=checksums)
 
     def portable_arena(self, device: torch.device) -> Arena | None:

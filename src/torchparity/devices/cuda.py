@@ -19,7 +19,7 @@ class CudaDevice:
 
     is_host = False
 
-    def arena(self, device: torch.device, *, exact: bool, checksums: bool) -> Arena | None:
+    def fast_arena(self, device: torch.device, *, exact: bool, checksums: bool) -> Arena | None:
         return cuda_arena(device, checksums=checksums)  # whose sums are always in float64
 
     def portable_arena(self, device: torch.device) -> Arena | None:

@@ -19,7 +19,7 @@ class NpuDevice:
 
     is_host = False
 
-    def arena(self, device: torch.device, *, exact: bool, checksums: bool) -> Arena | None:
+    def fast_arena(self, device: torch.device, *, exact: bool, checksums: bool) -> Arena | None:
         return None
 
     def portable_arena(self, device: torch.device) -> Arena | None:

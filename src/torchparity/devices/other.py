@@ -22,7 +22,7 @@ class OtherDevice:
 
     is_host = False
 
-    def arena(self, device: torch.device, *, exact: bool, checksums: bool) -> Arena | None:
+    def fast_arena(self, device: torch.device, *, exact: bool, checksums: bool) -> Arena | None:
         return None
 
     def portable_arena(self, device: torch.device) -> Arena | None:

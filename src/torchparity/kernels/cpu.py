@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from functools import cached_property
 from typing import Any
@@ -14,7 +13,7 @@ from torchparity.kernels import reference, row
 from torchparity.kernels.numba_loops import blocks
 from torchparity.kernels.numba_loops.cores import PARALLEL_FROM, cores
 from torchparity.kernels.row import squares_fit_float64
-from torchparity.kernels.statistics import statistics_of, statistics_of_row
+from torchparity.kernels.statistics import norm_of, statistics_of, statistics_of_row
 from torchparity.records import Statistics
 from torchparity.tensors import PAIRS, HostTensor
 
@@ -77,7 +76,7 @@ def _integers(tensor: HostTensor) -> Statistics:
         largest=int(extremes[0]) if flat.size else None,
         smallest=int(extremes[1]) if flat.size else None,
         mean=float(sums[row.SUM]) / max(1, flat.size),
-        norm=math.sqrt(sums[row.SQUARES]),
+        norm=norm_of(sums[row.SQUARES]),
         nan=0,
         inf=0,
         negative_inf=0,

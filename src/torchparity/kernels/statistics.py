@@ -64,13 +64,18 @@ def statistics_of_row(
         largest=max_and_min[0] if finite else None,
         smallest=max_and_min[1] if finite else None,
         mean=total / max(1, finite),
-        norm=math.sqrt(squares),
+        norm=norm_of(squares),
         nan=int(nans),
         inf=int(infs),
         negative_inf=int(negative_infs),
         zero=int(zeros),
         is_bool=is_bool,
     )
+
+
+def norm_of(squares: float) -> float:
+    """Return the L2 norm from the sum of the squares of the finite values."""
+    return math.sqrt(squares)
 
 
 def statistics_of_rows(
@@ -81,7 +86,7 @@ def statistics_of_rows(
     """Return the statistics of many tensors; those of integers take their extremes from `integer_extremes`."""
     nonfinite = rows[:, fields.NONFINITE].sum(axis=1)
     means = (rows[:, fields.SUM] / np.maximum(1, counts - nonfinite)).tolist()
-    norms = np.sqrt(rows[:, fields.SQUARES]).tolist()
+    norms = np.sqrt(rows[:, fields.SQUARES]).tolist()  # `norm_of` for all at once
     largest, smallest = rows[:, fields.MAX].tolist(), rows[:, fields.MIN].tolist()
     zeros = rows[:, fields.ZEROS].astype(np.int64).tolist()
     statistics = list(map(Statistics.of_finite, largest, smallest, means, norms, zeros))

@@ -30,8 +30,7 @@ from torchparity.ops import Kind, Op
 class _DrawingListener(Listener):
     """Hears the calls that can draw; not those of other threads, nor what is compiled."""
 
-    def __init__(self, work: str) -> None:
-        super().__init__(work)
+    def __init__(self) -> None:
         self._dispatcher = Dispatcher(self)
         self._mode = _DrawingMode(self._dispatcher, self)
 
@@ -64,8 +63,10 @@ class _DrawingMode(ApiMode):
 class Restarting(_DrawingListener):
     """Lets every call draw from the beginning, so that one that draws more on one side does not shift the others."""
 
+    work = "seed, as seed_all(is_enhanced=True) asks,"
+
     def __init__(self, seed: int) -> None:
-        super().__init__("seed, as seed_all(is_enhanced=True) asks,")
+        super().__init__()
         self._seed = seed
 
     def before(self, call: Call) -> None:
@@ -87,8 +88,10 @@ class Restarting(_DrawingListener):
 class RandomCalls(_DrawingListener):
     """Lists the calls that draw in a csv file, a line as each returns, until `stop` or the end of the process."""
 
+    work = "list for random_save"
+
     def __init__(self, path: Path) -> None:
-        super().__init__("list for random_save")
+        super().__init__()
         self.path = path
         self._stacks = StackBook()
         self._lock, self._counts = threading.Lock(), Counter[str]()

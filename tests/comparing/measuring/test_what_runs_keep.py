@@ -94,7 +94,7 @@ def test_a_run_that_lost_what_the_other_has_does_not_agree_without_a_word(tmp_pa
 
     done = compare(other, plain)
 
-    assert "3 rows of which one run has nothing that can be read could not be compared" in done.headline()
+    assert "3 rows whose data is missing or unreadable in one run could not be compared" in done.headline()
     assert done.has_differences
 
 

@@ -1,8 +1,8 @@
 """Keeps the fused inference paths of nn.Transformer and nn.MultiheadAttention, which torch refuses to modes and hooks.
 
-A transformer's layer runs as one operator when nobody looks, and gives other last digits
-than its parts, with a padding mask other numbers altogether. So what asks whether somebody
-looks is answered as without us. The operator itself is recorded like any other.
+Without modes or hooks torch runs an encoder layer as one fused operator. Its results differ
+from the unfused ones by rounding, and substantially with a padding mask. So torch's checks
+for active modes and hooks are patched to ignore ours. The operator is recorded like any other.
 """
 
 from __future__ import annotations
@@ -22,27 +22,30 @@ from torchparity.calls.guard.inert_hooks import Hook
 from torchparity.calls.guard.mode_stack import put_back, take_off
 from torchparity.calls.guard.patches import Patches
 
-_ASKING = frozenset({"torch.nn.modules.transformer", "torch.nn.modules.activation"})
+_MODULES_THAT_CHECK = frozenset({"torch.nn.modules.transformer", "torch.nn.modules.activation"})
 
 
 class FastPaths:
-    """Answers for one mode, and for our hooks, while attached; in compiled regions, which would see us, it is not."""
+    """Hides one mode and our hooks from those checks while attached.
+
+    It is detached in compiled regions, where the compiler would trace the patches.
+    """
 
     def __init__(self, mode: TorchFunctionMode) -> None:
         self._mode, self._patches = mode, Patches()
 
     def attach(self) -> None:
         if not self._patches:
-            self._patches.put(torch.overrides, "has_torch_function", self._past_our_mode)
-            self._patches.put(nn.TransformerEncoderLayer, "modules", _past_our_hooks)
+            self._patches.put(torch.overrides, "has_torch_function", self._ignoring_our_mode)
+            self._patches.put(nn.TransformerEncoderLayer, "modules", _ignoring_our_hooks)
 
     def detach(self) -> None:
         self._patches.end()
 
-    def _past_our_mode(self, original: Callable[..., Any]) -> Callable[..., Any]:
+    def _ignoring_our_mode(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def has_torch_function(arguments: Any) -> Any:
-            if torch.compiler.is_compiling() or who_calls().f_globals.get("__name__") not in _ASKING:
+            if torch.compiler.is_compiling() or who_calls().f_globals.get("__name__") not in _MODULES_THAT_CHECK:
                 return original(arguments)
             place = take_off(self._mode)
             try:
@@ -54,7 +57,7 @@ class FastPaths:
         return has_torch_function
 
 
-def _past_our_hooks(original: Callable[..., Any]) -> Callable[..., Any]:
+def _ignoring_our_hooks(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def modules(layer: nn.Module, *args: Any, **kwargs: Any) -> Iterator[Any]:
         modules_of_layer = original(layer, *args, **kwargs)

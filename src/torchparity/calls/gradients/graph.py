@@ -45,9 +45,9 @@ class Ends(msgspec.Struct, eq=False, gc=False):
 class InputEdges:
     """Where the gradients of a call's inputs will arrive; a slot is an index into the call's tensors.
 
-    Made before a call that may change its inputs, and after any other: to ask a view of
-    memory that was written for its node makes that node, and the engine would run it earlier
-    than without us. `sequence` is from before the call: what has a larger number it made.
+    Made before a call that may change its inputs, and after any other: reading `grad_fn` of a view
+    whose base was modified in place creates a node, and the engine would run that node earlier than
+    without us. Nodes numbered `sequence` or higher were made by the call.
     """
 
     __slots__ = ("edges", "leaves", "sequence")
@@ -174,6 +174,7 @@ def _ends_of(roots: Iterable[Node], before: InputEdges) -> Ends:
 
 
 def _leads_to_an_input(nodes: Sequence[Node], before: InputEdges) -> bool:
+    """Tell whether an input is reached from these nodes; the search gives up after `_MOST_SEARCHED` nodes."""
     waiting, visited = list(nodes), set(nodes)
     while waiting and len(visited) < _MOST_SEARCHED:
         for following, output in waiting.pop().next_functions:

@@ -1,4 +1,7 @@
-"""The one file where every exception is caught: nothing of ours may reach the user's training."""
+"""The boundary between our code and the user's training: no exception of ours crosses it.
+
+Within it the dispatcher catches what one listener raises, so that it hides no other.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ class Failures:
         self._ever[kind] += 1
         self._in_step[kind] += 1
         if self._ever[kind] == 1:
-            _log.warning("torchparity could not %s %s; training goes on, and so does recording", self._work, kind)
+            _log.warning("torchparity could not %s %s; training goes on", self._work, kind)
 
     def sentences(self) -> list[str]:
         """Return one sentence per kind of failure, for the end of the run."""

@@ -18,12 +18,12 @@ _FEWEST_TERMS = 4
 _MARGIN = 8.0
 
 
-def is_apart(comparison: ItemComparison, *, from_equals: bool = False) -> bool:
+def is_apart(comparison: ItemComparison, *, has_equal_inputs: bool = False) -> bool:
     """Tell whether the two sides differ by more than rounding; what comes from equal inputs has less of it."""
     deviation = comparison.deviation
     if deviation is None or deviation == 0:
         return False
-    return deviation > tolerance(comparison.pair, from_equals=from_equals)
+    return deviation > tolerance(comparison.pair, has_equal_inputs=has_equal_inputs)
 
 
 def is_cancelled(comparison: ItemComparison, inputs: Sequence[ItemComparison]) -> bool:

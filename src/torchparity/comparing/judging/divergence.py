@@ -108,7 +108,7 @@ def _wrong_outputs(
     """
     received = [entry for entry in inputs if not entry.pair.is_argument]
     are_equal = bool(received) and not any(entry.deviation for entry in received)
-    wrong = [entry for entry in group if not entry.is_input and is_apart(entry, from_equals=are_equal)]
+    wrong = [entry for entry in group if not entry.is_input and is_apart(entry, has_equal_inputs=are_equal)]
     wrong = [entry for entry in wrong if not excused or _content(entry.pair) not in excused]
     if wrong and in_optimizer and not are_equal:
         noise = wrong

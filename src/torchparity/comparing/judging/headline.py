@@ -9,18 +9,23 @@ from torchparity.naming import OPTIMIZER
 from torchparity.text import counted
 
 
-def agreement(*, has_compared: bool, paired: int, alone: int, parts: int, lost: int) -> str:
-    """Return the one sentence for runs that part nowhere: whether they agree, and what nobody could compare."""
+def no_divergence(
+    *, has_compared: bool, paired: int, unpaired_records: int, unpaired_parts: int, unreadable_rows: int
+) -> str:
+    """Return the one sentence for runs without a divergence: whether they agree, and what could not be compared."""
     if not paired:
         return "The runs cannot be compared: they have no record in common."
-    unread = f"{counted(lost, 'row')} of which one run has nothing that can be read"
+    unread = f"{counted(unreadable_rows, 'row')} whose data is missing or unreadable in one run"
     if not has_compared:
-        why = f"there are {unread}" if lost else "their common records hold nothing to compare"
+        why = f"there are {unread}" if unreadable_rows else "their common records hold nothing to compare"
         return f"The runs cannot be compared: {why}."
-    left = [f"{counted(alone, 'record')} of one run alone"] if alone else []
-    left += [f"{parts} {'ranks or steps' if parts > 1 else 'rank or step'} of one run alone"] if parts else []
-    left += [unread] if lost else []
-    rest = f"; {' and '.join(left)} could not be compared" if left else ""
+    left_out = [f"{counted(unpaired_records, 'record')} of one run alone"] if unpaired_records else []
+    if unpaired_parts:
+        left_out.append(
+            f"{unpaired_parts} {'ranks or steps' if unpaired_parts > 1 else 'rank or step'} of one run alone"
+        )
+    left_out += [unread] if unreadable_rows else []
+    rest = f"; {' and '.join(left_out)} could not be compared" if left_out else ""
     return f"The runs agree: no record differs by more than rounding{rest}."
 
 
@@ -28,7 +33,7 @@ def headline(
     divergence: Divergence, parent: str | None, frame: str | None, *, by_checksum: bool, is_later: bool = False
 ) -> str:
     """Return the one sentence that names where the runs part; `is_later`: an earlier step agrees."""
-    off = "another checksum" if by_checksum else f"off by {amount_text(divergence.deviation)}"
+    off = "has a different checksum" if by_checksum else f"off by {amount_text(divergence.deviation)}"
     place = f" in {parent}" if parent else ""
     item = divergence.item.removeprefix(f"{divergence.record}.")
     line = f" ({frame})" if frame else ""
@@ -42,7 +47,7 @@ def headline(
         return f"First difference: {divergence.record}{place}: {called}, {shown}{line}."
     since = "already"
     if is_later and (divergence.kind == "weights" or parent == OPTIMIZER):
-        since = "although the step before agrees, which an optimizer can make of rounding"
+        since = "although the step before agrees; an optimizer can enlarge rounding errors to this size"
     words = {
         "weights": f"the weights differ {since}",
         "data": f"{'its state differs' if parent == OPTIMIZER else 'the data differ'} {since}",
@@ -54,4 +59,4 @@ def headline(
 
 def amount_text(value: float) -> str:
     """Return a deviation in words."""
-    return "nan, inf or another shape" if math.isinf(value) else f"{value:.3g} relative"
+    return "nan, inf or a different shape" if math.isinf(value) else f"{value:.3g} relative"

@@ -23,7 +23,7 @@ _MOST_AHEAD = 256  # pairs that are opened before they are read
 
 
 class PairReader:
-    """Compares tensors of two parts; what many rows show, as one stored tensor or as equal ones, is read once.
+    """Compares tensors of two parts; identical pairs of tensors are compared only once.
 
     Two tensors of one run are taken to be equal where size, layout and CRC-32 are; a result is used again only where
     that holds on both sides. See docs/decisions/0013.
@@ -42,7 +42,7 @@ class PairReader:
 
         `meanwhile` is called when all files are open and the other threads still compare.
         """
-        wanted = {_places(*pair): pair for pair in pairs}
+        wanted = {_cache_key(*pair): pair for pair in pairs}
         running: deque[tuple[Hashable, Future[Result]]] = deque()
         # This thread alone opens files: two that do so hand the interpreter lock to each other at every system call.
         with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -57,7 +57,7 @@ class PairReader:
 
     def metrics(self, mine: TensorLeaf, other: TensorLeaf) -> PairMetrics:
         """Return the metrics of a pair; raise `ParityError` where one side cannot be read."""
-        places = _places(mine, other)
+        places = _cache_key(mine, other)
         content = self._contents.get(places, places)
         result = self._results.get(content)
         if result is None or (isinstance(result, ParityError) and content != places):
@@ -113,5 +113,5 @@ def _by_one_core(left: StoredTensor, mine: MappedTensor, right: StoredTensor, ot
         return error
 
 
-def _places(mine: TensorLeaf, other: TensorLeaf) -> Hashable:
+def _cache_key(mine: TensorLeaf, other: TensorLeaf) -> Hashable:
     return mine.stored_in or mine.data_name, other.stored_in or other.data_name, mine.dtype, other.dtype

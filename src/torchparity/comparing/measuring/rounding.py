@@ -11,36 +11,41 @@ from functools import lru_cache
 from torchparity.comparing.pairing.items import ItemPair
 from torchparity.records import TensorLeaf, ValueLeaf
 
-# Of inputs that differ by rounding themselves: errors of the operators before add up. Ten units of 16 bits.
+# The inputs already differ by rounding, so errors accumulate: about 10 u for 16-bit dtypes.
 _OF_ROUNDED_INPUTS = {"torch.float64": 1e-10, "torch.float32": 1e-5, "torch.float16": 5e-3, "torch.bfloat16": 4e-2}
-# Of equal inputs: each run rounds its result once, so that two units are explained.
+# Equal inputs: each run rounds its result once, which explains 2 u; the table is rounded up (decision 17).
 _OF_EQUAL_INPUTS = {"torch.float16": 2e-3, "torch.bfloat16": 1e-2}
-_FLOAT8 = 0.5
+_FLOAT8_TOLERANCE = 0.5
 _UNIT = {"torch.float64": 2.0**-53, "torch.float32": 2.0**-24, "torch.float16": 2.0**-11, "torch.bfloat16": 2.0**-8}
-_ARGUMENT = 1e-5  # a number may have been read out of a tensor of float32
+_ARGUMENT_TOLERANCE = 1e-5  # a number may have been read out of a tensor of float32
 
 
-def tolerance(pair: ItemPair, *, from_equals: bool = False) -> float:
+def tolerance(pair: ItemPair, *, has_equal_inputs: bool = False) -> float:
     """Return the deviation that rounding explains: the coarser of the two dtypes decides.
 
-    `from_equals`: the pair was computed from equal inputs, so that one operator's rounding is all there is.
+    `has_equal_inputs`: the pair was computed from equal inputs, so that one operator's rounding is all there is.
     """
     leaves = [side.leaf for side in (pair.candidate, pair.baseline) if side is not None]
     if leaves[0].__class__ is leaves[-1].__class__ is TensorLeaf:  # nearly every pair
-        return max(_of_dtype(leaves[0].dtype, from_equals), _of_dtype(leaves[-1].dtype, from_equals))
+        return max(
+            _tolerance_of_dtype(leaves[0].dtype, has_equal_inputs),
+            _tolerance_of_dtype(leaves[-1].dtype, has_equal_inputs),
+        )
     if pair.is_argument:
-        return _ARGUMENT if any(isinstance(leaf, ValueLeaf) and leaf.type == "float" for leaf in leaves) else 0.0
-    return max(_of_dtype(leaf.dtype, from_equals) for leaf in leaves if isinstance(leaf, TensorLeaf))
+        return (
+            _ARGUMENT_TOLERANCE if any(isinstance(leaf, ValueLeaf) and leaf.type == "float" for leaf in leaves) else 0.0
+        )
+    return max(_tolerance_of_dtype(leaf.dtype, has_equal_inputs) for leaf in leaves if isinstance(leaf, TensorLeaf))
 
 
 def unit_of(dtype: str) -> float:
-    """Return the largest relative error of rounding once to a dtype; 0 for what is not rounded."""
+    """Return the largest relative error of rounding once to a dtype; 0 for dtypes without an entry."""
     return _UNIT.get(dtype, 0.0)
 
 
 @lru_cache(maxsize=64)
-def _of_dtype(dtype: str, from_equals: bool) -> float:
+def _tolerance_of_dtype(dtype: str, has_equal_inputs: bool) -> float:
     if dtype.startswith("torch.float8"):
-        return _FLOAT8
+        return _FLOAT8_TOLERANCE
     usual = _OF_ROUNDED_INPUTS.get(dtype, 0.0)
-    return _OF_EQUAL_INPUTS.get(dtype, usual) if from_equals else usual
+    return _OF_EQUAL_INPUTS.get(dtype, usual) if has_equal_inputs else usual

@@ -20,7 +20,7 @@ _NO_PARTNER = NotCompared(Reason.NO_PARTNER)
 
 
 def compare_statistics(pair: ItemPair) -> ItemComparison:
-    """Return the differences of the statistics of two items; a scalar is all four of them."""
+    """Return the differences of the statistics of two items; for a scalar, its value is used for all four."""
     if pair.candidate is None or pair.baseline is None:
         return ItemComparison(pair, _NO_PARTNER, without_comparison(pair))
     left, right = pair.candidate.values(), pair.baseline.values()
@@ -40,12 +40,17 @@ def _difference(left: Values, right: Values) -> StatisticsDifference:
     """Return the differences where statistics are missing, zero, whole numbers or truth values."""
     first, second, third, fourth = zip(left, right, strict=True)
     return StatisticsDifference(
-        (_absolute(*first), _absolute(*second), _absolute(*third), _absolute(*fourth)),
+        (
+            _signed_difference(*first),
+            _signed_difference(*second),
+            _signed_difference(*third),
+            _signed_difference(*fourth),
+        ),
         (_relative(*first), _relative(*second), _relative(*third), _relative(*fourth)),
     )
 
 
-def _absolute(left: Any, right: Any) -> Number | None:
+def _signed_difference(left: Any, right: Any) -> Number | None:
     if not is_number(left) or not is_number(right):
         return None
     difference: Number = left - right
@@ -54,7 +59,7 @@ def _absolute(left: Any, right: Any) -> Number | None:
 
 def _relative(left: Any, right: Any) -> Number | None:
     """Return |left - right| / |right|; infinite where a number stands against 0."""
-    difference = _absolute(left, right)
+    difference = _signed_difference(left, right)
     if difference is None or right == 0:
         return None if not difference else math.inf
     return float(abs(difference / right))

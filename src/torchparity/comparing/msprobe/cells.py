@@ -24,7 +24,7 @@ _NOTHING_DESCRIBED = (ABSENT,) * 3
 _NO_DIFFERENCE = StatisticsDifference(NO_VALUES, NO_VALUES)
 
 
-def frame_of(
+def table_frame(
     comparisons: Sequence[ItemComparison], judged: Sequence[Judgement], mode: Mode, stack_of: StackOf | None
 ) -> pl.DataFrame:
     """Return the table; every cell is text as msprobe writes it, numbers in full."""
@@ -130,7 +130,7 @@ def _number_text(number: pl.Expr) -> pl.Expr:
 
 
 def _percent_text(number: pl.Expr) -> pl.Expr:
-    """Return relative errors in percent; nan and infinities have no sign."""
+    """Return relative errors in percent; nan and inf are written without a percent sign."""
     percent = (number * 100).cast(pl.String) + "%"
     return pl.when(number.is_finite()).then(percent).otherwise(_number_text(number))
 

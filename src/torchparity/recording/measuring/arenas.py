@@ -1,4 +1,4 @@
-"""Zero-copy measurement: the arena for each (dtype, device)."""
+"""The arenas of a recording: which one measures tensors of each (dtype, device)."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Arenas:
 
     def _make_fast_arena(self, device: torch.device) -> Arena | None:
         plugin = device_for(device)
-        arena = attempted(lambda: plugin.arena(device, exact=self._exact, checksums=self._checksums))
+        arena = attempted(lambda: plugin.fast_arena(device, exact=self._exact, checksums=self._checksums))
         if not isinstance(arena, Exception):
             return arena
         _log.warning(

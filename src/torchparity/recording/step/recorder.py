@@ -75,7 +75,6 @@ class Recorder(Listener):
     def __init__(
         self, measurements: MeasurementCache, selection: Selection, stacks: StackBook | None, coverage: Coverage
     ) -> None:
-        super().__init__()
         self.measurements, self.selection = measurements, selection
         self._stacks, self._coverage = stacks, coverage
         self._lock = threading.RLock()

@@ -64,7 +64,7 @@ class RowMaker:
         return texts
 
 
-def letters(place: int) -> str:
+def column_name(place: int) -> str:
     """Return the name of a column in a sheet: A, B, … Z, AA."""
     name = ""
     place += 1
@@ -101,7 +101,7 @@ def _cell(place: str, flags: tuple[bool, bool], has_numbers: bool, has_colours: 
         is_number = pl.col(f"{place}#")
         before = pl.when(is_number).then(pl.lit("><v>")).otherwise(before)
         after = pl.when(is_number).then(pl.lit("</v></c>")).otherwise(after)
-    start = [pl.lit(f'<c r="{letters(int(place))}'), pl.col(_ROW), pl.col(_STYLE) if has_colours else pl.lit('"')]
+    start = [pl.lit(f'<c r="{column_name(int(place))}'), pl.col(_ROW), pl.col(_STYLE) if has_colours else pl.lit('"')]
     cell = pl.concat_str(*start, before, text, after)
     if not has_colours:
         return cell

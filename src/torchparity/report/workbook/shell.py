@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import msgspec
 import xlsxwriter
 
-from torchparity.report.workbook.rows import letters
+from torchparity.report.workbook.rows import column_name
 
 _FILLS = {"red": "#FF0000", "yellow": "#FFFF00"}
 _DIMENSION = re.compile(rb'<dimension ref="[^"]*"/>')
@@ -45,7 +45,7 @@ def make_shell(title: str, columns: Sequence[str], widths: Sequence[int], row_co
     styles = dict(zip(_FILLS, map(int, _SAMPLE.findall(files[names[0]])), strict=True))
     sheets = []
     for name, count in zip(names, row_counts, strict=True):
-        extent = f'<dimension ref="A1:{letters(len(columns) - 1)}{count + 1}"/>'
+        extent = f'<dimension ref="A1:{column_name(len(columns) - 1)}{count + 1}"/>'
         content = _DIMENSION.sub(extent.encode(), files.pop(name), count=1)
         sheets.append(
             SheetShell(name, content[: content.index(b"</row>") + 6], content[content.index(b"</sheetData>") :])
