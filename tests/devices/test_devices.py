@@ -128,7 +128,7 @@ def test_without_a_compiler_torchs_own_operators_measure(other_device, tmp_path,
     def refuse(*_, **__):
         raise RuntimeError("Failed to find C compiler")
 
-    monkeypatch.setattr(type(other_device), "arena", refuse)
+    monkeypatch.setattr(type(other_device), "fast_arena", refuse)
     with capture(tmp_path, level="L1"):
         torch.arange(5.0).add(1)
 
