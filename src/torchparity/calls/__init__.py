@@ -1,8 +1,9 @@
 """Seeing calls: interceptors make a `Call` of each and pass it through one dispatcher, which tells its listeners."""
 
 from torchparity.calls.arguments import PLAIN, Flat, flat_output, tensors_in
+from torchparity.calls.audience import Attention
 from torchparity.calls.call import Call
-from torchparity.calls.dispatcher import Attention, Dispatcher
+from torchparity.calls.dispatcher import Dispatcher
 from torchparity.calls.guard.boundary import attempted
 from torchparity.calls.guard.inert_hooks import Hook
 from torchparity.calls.guard.mode_stack import modes_of, put_below, take_off

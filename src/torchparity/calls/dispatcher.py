@@ -17,42 +17,25 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from enum import Enum, auto
 from functools import partial
 from types import FrameType
 from typing import Any
 
-import msgspec
 import torch
 import torch.utils.checkpoint
 
 from torchparity.calls.arguments import Flat, flat_output
 from torchparity.calls.arrival import wait_for_arrival
+from torchparity.calls.audience import Attention, Audience, audience_of
 from torchparity.calls.call import Call
 from torchparity.calls.gradients.graph import InputEdges, watch_mutated, watch_outputs
 from torchparity.calls.gradients.hooks import Hooks
 from torchparity.calls.guard.boundary import Boundary, note_or_raise
 from torchparity.calls.guard.frames import Stack
 from torchparity.calls.guard.nesting import Nesting
-from torchparity.calls.listener import Interest, Listener
+from torchparity.calls.listener import Listener
 from torchparity.naming import RECOMPUTE_MARK
 from torchparity.ops import Op
-
-
-class Attention(Enum):
-    """How far a dispatcher follows the calls that its interceptors see."""
-
-    OFF = auto()
-    COUNTING = auto()  # calls are numbered and no more: the numbers of others do not depend on who listens
-    LISTENING = auto()
-
-
-class Audience(msgspec.Struct, frozen=True, eq=False):
-    """A function, and who wants to know what of its calls; looked up once per function."""
-
-    op: Op
-    interest: Interest  # the strongest of any listener
-    listeners: tuple[Listener, ...]  # those that are told of the calls themselves
 
 
 class Dispatcher:
@@ -75,10 +58,7 @@ class Dispatcher:
 
     def audience(self, op: Op) -> Audience:
         """Ask each listener what it wants to know of a function's calls."""
-        interests = [listener.interest(op) for listener in self.listeners]
-        strongest = max(interests, key=lambda interest: interest.value, default=Interest.NOTHING)
-        pairs = zip(self.listeners, interests, strict=True)
-        return Audience(op, strongest, tuple(each for each, interest in pairs if interest is Interest.CALLS))
+        return audience_of(op, self.listeners)
 
     def run(
         self,

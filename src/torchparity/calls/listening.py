@@ -7,7 +7,8 @@ from contextlib import contextmanager
 
 from torch import nn
 
-from torchparity.calls.dispatcher import Attention, Dispatcher
+from torchparity.calls.audience import Attention
+from torchparity.calls.dispatcher import Dispatcher
 from torchparity.calls.interceptors import Interceptors
 from torchparity.calls.listener import Listener
 

@@ -20,8 +20,9 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
+from torchparity.calls.audience import Attention
 from torchparity.calls.bypass.fast_paths import FastPaths
-from torchparity.calls.dispatcher import Attention, Dispatcher
+from torchparity.calls.dispatcher import Dispatcher
 from torchparity.calls.guard.frames import who_calls
 from torchparity.calls.guard.mode_stack import put_back, take_off
 from torchparity.calls.guard.patches import Patches

@@ -70,12 +70,12 @@ class InputEdges:
             return self.leaves.get(id(node.variable), ())
         return self.edges.get((node, output), ())
 
-    def slots_of_cast(self, node: Node) -> tuple[Sequence[int], torch.dtype | None]:
-        """Return the leaves that a node casts, and their dtype."""
-        following: Any = node.next_functions[0][0]
-        if type(following) is not _Accumulator:
-            return (), None
-        return self.leaves.get(id(following.variable), ()), following.variable.dtype
+    def casts_by(self, node: Node) -> list[tuple[int, torch.dtype]]:
+        """Return the leaves that a node casts, with their dtype."""
+        leaf: Any = node.next_functions[0][0]
+        if type(leaf) is not _Accumulator:
+            return []
+        return [(slot, leaf.variable.dtype) for slot in self.leaves.get(id(leaf.variable), ())]
 
 
 def watch_outputs(before: InputEdges, outputs: Sequence[tuple[int, torch.Tensor]], hooks: Hooks) -> list[Any]:
@@ -134,43 +134,44 @@ def _ends_of(roots: Iterable[Node], before: InputEdges) -> Ends:
     Raises `ForeignGraphError` where an input is reached through nodes that are not the call's.
     """
     ends: list[End] = []
-    reached: set[int] = set()
-    needs_sums = False
     waiting = list(roots)
     visited, older = set(waiting), list[Node]()
-    leaves, edges = before.leaves, before.edges
     while waiting:
         node = waiting.pop()
         if node._sequence_nr() < before.sequence:
             # What is older than the call was not made by it: a tensor it closed over.
             older.append(node)
             continue
-        end = End(node, [], [])
-        following: Any
-        for place, (following, output) in enumerate(node.next_functions):
-            if following is None:
-                continue
-            is_leaf = type(following) is _Accumulator
-            slots = leaves.get(id(following.variable)) if is_leaf else edges.get((following, output))
-            if slots:
-                end.inputs += [(place, slot) for slot in slots] if len(slots) > 1 else ((place, slots[0]),)
-                needs_sums = needs_sums or not reached.isdisjoint(slots)
-                reached.update(slots)
-                continue
-            if leaves and type(following).__name__ == _CAST:
-                slots, dtype = before.slots_of_cast(following)  # type: ignore[assignment]
-                if slots and dtype is not None:
-                    end.casts += [(place, slot, dtype) for slot in slots]
-                    needs_sums = True
-                    continue
-            if not is_leaf and following not in visited:
-                visited.add(following)
-                waiting.append(following)
+        end, leading_on = _end_of(node, before)
         if end.inputs or end.casts:
             ends.append(end)
+        for following in leading_on:
+            if following not in visited:
+                visited.add(following)
+                waiting.append(following)
     if older and _leads_to_an_input(older, before):
         raise ForeignGraphError
-    return Ends(ends, needs_sums)
+    slots = [slot for end in ends for _, slot in end.inputs]
+    return Ends(ends, needs_sums=len(set(slots)) < len(slots) or any(end.casts for end in ends))
+
+
+def _end_of(node: Node, before: InputEdges) -> tuple[End, list[Node]]:
+    """Return where a node ends in inputs' edges, and the nodes to which its other edges lead."""
+    leaves, edges = before.leaves, before.edges
+    end, leading_on = End(node, [], []), list[Node]()
+    following: Any
+    for place, (following, output) in enumerate(node.next_functions):
+        if following is None:
+            continue
+        is_leaf = type(following) is _Accumulator
+        slots = leaves.get(id(following.variable)) if is_leaf else edges.get((following, output))
+        if slots:
+            end.inputs += [(place, slot) for slot in slots] if len(slots) > 1 else ((place, slots[0]),)
+        elif leaves and type(following).__name__ == _CAST and (casts := before.casts_by(following)):
+            end.casts += [(place, slot, dtype) for slot, dtype in casts]
+        elif not is_leaf:
+            leading_on.append(following)
+    return end, leading_on
 
 
 def _leads_to_an_input(nodes: Sequence[Node], before: InputEdges) -> bool:

@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from torchparity.calls.dispatcher import Attention, Audience, Dispatcher
+from torchparity.calls.audience import Attention, Audience
+from torchparity.calls.dispatcher import Dispatcher
 from torchparity.calls.intercept.backward_entry import BackwardEntry
 from torchparity.calls.listener import Interest
 from torchparity.ops import Kind, describe_function

@@ -20,8 +20,9 @@ import torch
 from torch import distributed
 
 from torchparity.calls.arguments import tensors_in
+from torchparity.calls.audience import Attention, Audience
 from torchparity.calls.call import Call
-from torchparity.calls.dispatcher import Attention, Audience, Dispatcher
+from torchparity.calls.dispatcher import Dispatcher
 from torchparity.calls.guard.patches import Patches
 from torchparity.calls.intercept.apis import ApiMode
 from torchparity.calls.intercept.wrapped import inside_function

@@ -11,7 +11,8 @@ from typing import Any
 
 import torch
 
-from torchparity.calls.dispatcher import Attention, Dispatcher
+from torchparity.calls.audience import Attention
+from torchparity.calls.dispatcher import Dispatcher
 from torchparity.calls.guard.mode_stack import is_on
 from torchparity.calls.guard.patches import Patches
 from torchparity.calls.intercept.apis import ApiMode

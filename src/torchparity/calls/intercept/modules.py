@@ -13,8 +13,9 @@ import torch
 from torch import nn
 
 from torchparity.calls.arguments import Flat
+from torchparity.calls.audience import Attention, Audience
 from torchparity.calls.call import Call
-from torchparity.calls.dispatcher import Attention, Audience, Dispatcher
+from torchparity.calls.dispatcher import Dispatcher
 from torchparity.calls.guard.frames import Place, Stack
 from torchparity.calls.guard.inert_hooks import Hook
 from torchparity.calls.guard.mode_stack import is_on, put_below, take_off

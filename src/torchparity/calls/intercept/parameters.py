@@ -9,7 +9,8 @@ import torch
 from torch import nn
 from torch.nn.parameter import is_lazy
 
-from torchparity.calls.dispatcher import Attention, Dispatcher
+from torchparity.calls.audience import Attention
+from torchparity.calls.dispatcher import Dispatcher
 from torchparity.calls.guard.inert_hooks import Hook, HookedParameter
 
 

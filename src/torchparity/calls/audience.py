@@ -1,0 +1,34 @@
+"""Who hears of which calls: the audience of a function, and how far a dispatcher listens at all."""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+
+import msgspec
+
+from torchparity.calls.listener import Interest, Listener
+from torchparity.ops import Op
+
+
+class Attention(Enum):
+    """How far a dispatcher follows the calls that its interceptors see."""
+
+    OFF = auto()
+    COUNTING = auto()  # calls are numbered and no more: the numbers of others do not depend on who listens
+    LISTENING = auto()
+
+
+class Audience(msgspec.Struct, frozen=True, eq=False):
+    """A function, and who wants to know what of its calls; looked up once per function."""
+
+    op: Op
+    interest: Interest  # the strongest of any listener
+    listeners: tuple[Listener, ...]  # those that are told of the calls themselves
+
+
+def audience_of(op: Op, listeners: tuple[Listener, ...]) -> Audience:
+    """Ask each listener what it wants to know of a function's calls."""
+    interests = [listener.interest(op) for listener in listeners]
+    strongest = max(interests, key=lambda interest: interest.value, default=Interest.NOTHING)
+    pairs = zip(listeners, interests, strict=True)
+    return Audience(op, strongest, tuple(each for each, interest in pairs if interest is Interest.CALLS))
