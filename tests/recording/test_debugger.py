@@ -182,7 +182,7 @@ def test_a_mistyped_keyword_is_answered_with_the_nearest(tmp_path):
 
 
 def test_a_field_of_another_task_is_refused(tmp_path):
-    with pytest.raises(ConfigError, match=r"'statistics\.bench_path'"):
+    with pytest.raises(ConfigError, match=r"'bench_path' is a field of task 'tensor'.*use task='tensor'"):
         PrecisionDebugger(dump_path=tmp_path, bench_path="x")
 
 
@@ -238,3 +238,22 @@ def test_the_public_name_works_again_and_again(tmp_path):
 
     assert done.returncode == 0, done.stderr
     assert len(list(tmp_path.iterdir())) == 4
+
+
+def test_a_misspelt_option_of_capture_is_refused_before_the_block_is_entered(tmp_path):
+    with pytest.raises(ConfigError, match="Did you mean 'overwrite'"):
+        capture(tmp_path, overwritten=True)
+
+
+def test_capture_takes_its_folder_once(tmp_path):
+    with pytest.raises(ConfigError, match="leave dump_path out"):
+        capture(tmp_path, dump_path=tmp_path / "other")
+
+
+def test_steps_that_were_asked_for_and_did_not_come_are_named(tmp_path, capsys):
+    with capture(tmp_path, step=[0, 1, 7]) as recording:
+        torch.ones(2).exp()
+        recording.step()
+        torch.ones(2).exp()
+
+    assert "step 7 was asked for, and steps 0 to 1 came" in capsys.readouterr().out

@@ -135,9 +135,14 @@ def _tensor_leaf(part: RunPart, record: Record, wanted: str) -> tuple[str, Tenso
         tensors = [name or "value" for name, leaf in leaves.items() if isinstance(leaf, TensorLeaf)]
         raise NotRecordedError("tensor", wanted, tensors, record.name)
     if leaf.data_name is None:
+        is_tensor = part.info.task == "tensor"
+        what = (
+            "they were left out, and the run says why: torchparity show RUN"
+            if is_tensor
+            else "task 'tensor' keeps them"
+        )
         raise ConfigError(
-            f"{record.item_name(wanted)} was recorded without its values (task {part.info.task!r}); "
-            "record with task 'tensor' to keep them."
+            f"{record.item_name(wanted)} was recorded without its values (task {part.info.task!r}); {what}."
         )
     return record.item_name(wanted), leaf
 

@@ -20,6 +20,7 @@ from torchparity.config.settings import (
     TensorFormatName,
     offered,
 )
+from torchparity.errors import ConfigError
 
 Texts = list[str] | tuple[str, ...]  # no Sequence[str]: a single text is one, too
 Modes = list[DataMode] | tuple[DataMode, ...]
@@ -93,6 +94,11 @@ def with_keywords(settings: Mapping[str, Any], keywords: Mapping[str, object], *
     fields = CaptureConfig.__struct_fields__
     for key in (key for key in plain if key not in fields):
         raise unknown_field(source, key, key, (*offered(fields), *BLOCKS[block].__struct_fields__))
+    for key in (key for key in inside if key not in BLOCKS[block].__struct_fields__):
+        owner = next(name for name, kind in BLOCKS.items() if key in kind.__struct_fields__)
+        raise ConfigError(
+            f"{source}: {key!r} is a field of task {owner!r}, and the task is {task!r}; use task={owner!r}."
+        )
     given = merged.get(block, {})
     if inside and isinstance(given, Mapping):
         merged[block] = {**given, **inside}

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from torch import nn
 
 from torchparity.config import (
+    CaptureConfig,
     CaptureFields,
     DebuggerFields,
     IndexRange,
@@ -171,7 +172,6 @@ class Capture:
         self._session.module_dump_end()
 
 
-@contextmanager
 def capture(
     path: str | Path,
     *,
@@ -181,7 +181,7 @@ def capture(
     token_range: Sequence[int] | None = None,
     settings: Mapping[str, object] | None = None,
     **fields: Unpack[CaptureFields],
-) -> Iterator[Capture]:
+) -> AbstractContextManager[Capture]:
     """Record what runs inside the block into a run at `path`.
 
     Without `level`, modules and APIs are recorded when a model is given, APIs alone when
@@ -189,9 +189,16 @@ def capture(
     are further fields of config.json or of the task's block, such as `list=["relu"]`
     (docs/config.md has them all); `settings` has the same as a mapping.
     """
+    if "dump_path" in fields or "dump_path" in (settings or {}):
+        raise ConfigError("capture's first argument is the folder to write to; leave dump_path out.")
     given = {"dump_path": _path(path), "task": task, "level": level or ("mix" if model is not None else "L1")}
     merged = with_keywords({**given, **(settings or {})}, fields, source="capture")
-    session = Session(capture_config(merged, source="capture"))
+    return _recording(capture_config(merged, source="capture"), model, token_range)
+
+
+@contextmanager
+def _recording(config: CaptureConfig, model: Models | None, token_range: Sequence[int] | None) -> Iterator[Capture]:
+    session = Session(config)
     session.start(model, token_range=token_range)
     try:
         yield Capture(session, model, token_range)

@@ -287,10 +287,11 @@ class Session:
     def _missed_steps(self) -> list[str]:
         """Return what became of steps that were asked for and did not come."""
         asked, first, last = self._config.step, self._first_step, self._step - 1
-        if not asked or any(first <= step <= last for step in asked):
+        missed = [step for step in asked if not first <= step <= last]
+        if not missed:
             return []
         came = "no step" if last < first else f"step {last}" if last == first else f"steps {first} to {last}"
-        wanted = f"step {asked[0]} was" if len(asked) == 1 else f"steps {', '.join(map(str, asked[:5]))} were"
+        wanted = f"step {missed[0]} was" if len(missed) == 1 else f"steps {', '.join(map(str, missed[:5]))} were"
         return [f"{wanted} asked for, and {came} came."]
 
     def _left_out(self, failures: list[str], late: int) -> list[str]:
