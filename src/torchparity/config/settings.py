@@ -37,7 +37,8 @@ class StatisticsTask(msgspec.Struct, frozen=True, kw_only=True):
     data_mode: DataModes = msgspec.field(default_factory=lambda: ["all"])
     """Which directions (`forward`, `backward`) and sides (`input`, `output`) to record."""
     summary_mode: SummaryMode = "statistics"
-    """`statistics`: max, min, mean, norm. `md5`: those and a CRC-32 checksum. `xor`: a 64-bit xor checksum alone."""
+    """`statistics`: max, min, mean, norm. `md5`: those and a checksum, which is a CRC-32 (the name is msprobe's).
+    `xor`: a 64-bit xor checksum alone."""
 
 
 class TensorTask(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,7 +109,8 @@ class CaptureConfig(msgspec.Struct, frozen=True, kw_only=True):
     extra_info: bool = True
     """Write the call stacks (stack.json) and the enclosing modules (construct.json)."""
     precision: Precision = "low"
-    """`high`: statistics are summed in float64. `low`: in float32 within a block, float64 across blocks; faster."""
+    """`high`: statistics are summed in float64. `low`: in float32 within a block (a few thousand numbers), in
+    float64 across blocks; faster."""
     risk_level: RiskLevel = "FOCUS"
     """`FOCUS`: every API but those that only make a view. `ALL`: those too. `CORE`: only those at numerical risk."""
     dump_enable: bool | None = None
