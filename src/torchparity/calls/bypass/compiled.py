@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch._C._dynamo.eval_frame import set_eval_frame
 from torch.overrides import TorchFunctionMode
 
 from torchparity.calls.bypass.fast_paths import FastPaths
@@ -95,17 +96,26 @@ class CompiledRegions:
         return compile_and_watch
 
     def _watched(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        def set_eval_frame(callback: Any) -> Any:
-            frame, region = who_calls(), self._region
-            if region.frame is None:
-                # Others call this too; only the wrapper of a compiled function closes over `fn`.
-                if callable(callback) and "fn" in frame.f_code.co_freevars and self._is_listening:
-                    self._dispatcher.boundary.run("torch.compile", lambda: self._enter(frame))
-            elif region.frame == id(frame):
-                self._dispatcher.boundary.run("torch.compile", self._leave)
-            return original(callback)
+        def watched(callback: Any) -> Any:
+            # With torch 2.6 a region ends while the compiler still listens: it would compile what we do here.
+            before = set_eval_frame(None)
+            try:
+                self._cross(who_calls(), callback)
+            finally:
+                original(callback)
+            return before
 
-        return set_eval_frame
+        torch._dynamo.eval_frame.skip_code(watched.__code__)
+        return watched
+
+    def _cross(self, frame: FrameType, callback: Any) -> None:
+        """Notice that a region is entered or left."""
+        if self._region.frame is None:
+            # Others come here too; only the wrapper of a compiled function closes over `fn`.
+            if callable(callback) and "fn" in frame.f_code.co_freevars and self._is_listening:
+                self._dispatcher.boundary.run("torch.compile", lambda: self._enter(frame))
+        elif self._region.frame == id(frame):
+            self._dispatcher.boundary.run("torch.compile", self._leave)
 
     def _enter(self, frame: FrameType) -> None:
         function = frame.f_locals.get("fn")
