@@ -63,7 +63,7 @@ def test_what_the_demo_says_to_type_next_works(demo):
 
 
 def test_make_test_with_another_torch_uses_one_environment_outside_the_project(tmp_path):
-    command = ["make", "-n", "test", "TORCH=2.6.0", f"TMPDIR={tmp_path}"]
+    command = ["make", "--no-print-directory", "-n", "test", "TORCH=2.6.0", f"TMPDIR={tmp_path}"]
 
     recipe = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
 

@@ -59,7 +59,7 @@ def lay_out(base: torch.Tensor, layout: str) -> torch.Tensor:
 )
 def test_tensors_come_back_bit_for_bit(specs, tensor_format):
     with warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder:
-        warnings.filterwarnings("ignore", message="ComplexHalf support is experimental")
+        warnings.filterwarnings("ignore", message="B?Complex(Half|32) support is experimental")
         tensors = [lay_out(random_bits(dtype, shape, seed), layout) for dtype, shape, layout, seed in specs]
         record = Record(
             name="Torch.cat.0.forward",
@@ -80,7 +80,7 @@ def test_tensors_come_back_bit_for_bit(specs, tensor_format):
 
 @pytest.mark.parametrize("dtype", TORCH_DTYPES, ids=str)
 @pytest.mark.parametrize("tensor_format", ["safetensors", "pt"])
-@pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
+@pytest.mark.filterwarnings("ignore:B?Complex(Half|32) support is experimental")
 def test_every_dtype_takes_part(dtype, tensor_format, tmp_path):
     tensor = random_bits(dtype, (3, 4), seed=7)
     leaf = TensorLeaf(dtype=str(dtype), shape=(3, 4))

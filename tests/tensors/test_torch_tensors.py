@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
+import pytest
 import torch
 
-from torchparity import from_torch
+from torchparity import HostTensor, from_torch, to_torch
 from torchparity.tensors import DTYPES
 
 
@@ -16,6 +18,17 @@ def test_the_table_of_dtypes_covers_torch():
 
     assert named - without_values <= set(DTYPES)
     assert set(DTYPES) - named <= {"torch.bcomplex32", "torch.float4_e2m1fn_x2", "torch.float8_e8m0fnu"}  # newer ones
+
+
+@pytest.mark.parametrize("shape", [(0,), (2, 0), (), (3,)])
+def test_a_dtype_that_torch_supports_experimentally_brings_no_warning(shape):
+    torch.set_warn_always(True)  # else once in a process, and another test may have been first
+    try:
+        tensor = to_torch(HostTensor("torch.complex32", np.zeros(shape, DTYPES["torch.complex32"])))
+    finally:
+        torch.set_warn_always(False)
+
+    assert tensor.dtype == torch.complex32 and tensor.shape == shape
 
 
 def test_looking_at_a_tensor_leaves_its_storage_resizable():

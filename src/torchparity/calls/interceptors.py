@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from torch import nn
@@ -37,7 +38,9 @@ class Interceptors:
         self._custom = CustomApis(dispatcher, self._apis)
         self._optimizers = OptimizerInterceptor(dispatcher, sees_calls=sees_apis)
         self._fast_paths = FastPaths(self._apis)
-        self._compiled = CompiledRegions(dispatcher, self._apis, self._fast_paths, self._modules.name_of)
+        self._compiled = CompiledRegions(
+            dispatcher, self._apis, self._fast_paths, name_of=self._modules.name_of, hooked=self._hooked
+        )
         self._cuda_graphs = CudaGraphs(dispatcher)
         self._scripting = ScriptingGuard()
 
@@ -108,6 +111,9 @@ class Interceptors:
     def sentences(self) -> list[str]:
         """Return what was skipped as a whole."""
         return [*self._compiled.sentences(), *self._cuda_graphs.sentences(), *self._modules.sentences()]
+
+    def _hooked(self) -> Iterator[nn.Module]:
+        return itertools.chain(self._modules.hooked(), self._one_module.hooked())
 
     def _unmute_apis(self) -> None:
         self._apis.is_muted = not self._sees_apis

@@ -61,9 +61,9 @@ def to_torch(tensor: HostTensor) -> torch.Tensor:
     kind: torch.dtype | None = getattr(torch, tensor.dtype.removeprefix("torch."), None)
     if kind is None:
         raise ConfigError(f"torch {torch.__version__} has no dtype {tensor.dtype.removeprefix('torch.')}.")
-    if raw.size == 0:
-        return torch.empty(tensor.shape, dtype=kind)
-    return torch.from_numpy(raw).view(kind).reshape(tensor.shape)
+    # torch.empty of the dtype itself warns where torch's support for it is experimental.
+    content = torch.from_numpy(raw) if raw.size else torch.empty(0, dtype=torch.uint8)
+    return content.view(kind).reshape(tensor.shape)
 
 
 def save(tensor: HostTensor, path: Path) -> None:

@@ -203,6 +203,47 @@ def test_a_compiled_transformer_in_evaluation_is_compiled_once(tmp_path, level):
     assert len(graphs) == 1
 
 
+@pytest.mark.parametrize("compiles", ["the module", "a function that calls it"])
+@pytest.mark.parametrize(
+    "model",
+    [nn.Sequential(nn.Linear(32, 32), nn.ReLU()), nn.TransformerEncoderLayer(32, 4, 64, batch_first=True)],
+    ids=["linear", "transformer"],
+)
+def test_what_is_first_compiled_in_a_recording_is_compiled_once(tmp_path, model, compiles):
+    model, x, graphs = model.eval(), torch.randn(3, 7, 32), []
+
+    def count(graph, inputs):
+        graphs.append(graph)
+        return graph
+
+    region = model if compiles == "the module" else lambda x: model(x)
+    compiled = torch.compile(region, backend=count, fullgraph=True)
+    with torch.no_grad():
+        alone = model(x)
+        for number in range(2):
+            with capture(tmp_path / str(number), model=model):
+                assert torch.equal(compiled(x), alone)
+        assert torch.equal(compiled(x), alone)
+
+    assert len(graphs) == 1
+
+
+def test_hooks_come_back_in_their_order_after_a_compiled_region(tmp_path):
+    model, calls = nn.Linear(3, 3), []
+    model.register_forward_hook(lambda *_: calls.append("before"))
+    with capture(tmp_path, model=model):
+        model.register_forward_hook(lambda *_: calls.append("after"))
+        order = list(model._forward_hooks)
+        torch.compile(model, backend="eager")(torch.ones(1, 3))
+        assert list(model._forward_hooks) == order
+        calls.clear()
+        model(torch.ones(1, 3))
+
+    assert calls == ["before", "after"]
+    assert "Module.Linear.forward.0" in open_run(tmp_path).part().records
+    assert len(model._forward_hooks) == 2 and not model._forward_pre_hooks
+
+
 def test_a_function_compiled_under_two_recordings_is_passed_over_by_both(tmp_path):
     torch._dynamo.reset()
     compiled = torch.compile(lambda x: x.sin() * 2, backend="eager")

@@ -9,8 +9,10 @@ from torch import nn
 from torchparity import open_run
 from torchparity.recording import capture
 
+# The call is the user's, and deprecated: a DeprecationWarning, with torch 2.15 a FutureWarning.
+pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.*` is deprecated")
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
 def test_a_model_can_be_traced(tmp_path):
     model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
     with capture(tmp_path, model=model):
@@ -19,7 +21,6 @@ def test_a_model_can_be_traced(tmp_path):
     assert torch.equal(traced(torch.ones(1, 2)), model(torch.ones(1, 2)))
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_model_can_be_scripted_and_is_hooked_afterwards_as_before(tmp_path):
     model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
     model[1].register_forward_pre_hook(lambda module, args: None)
@@ -39,7 +40,6 @@ def test_a_model_can_be_scripted_and_is_hooked_afterwards_as_before(tmp_path):
     assert not hasattr(torch.jit._recursive.create_script_module, "__wrapped__")
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_scripted_modules_are_named_as_passed_over(tmp_path, capsys):
     model = nn.Sequential(torch.jit.script(nn.Sequential(nn.Linear(2, 2))), nn.ReLU())
     with capture(tmp_path, model=model):

@@ -1,9 +1,9 @@
 """Regions under torch.compile: skipped as a whole, each named once.
 
 A compiled region is entered and left through `torch._dynamo.eval_frame._maybe_set_eval_frame`,
-which is wrapped between start and stop. While the region runs our mode is off the stack:
-the compiler neither sees it nor compiles again because of it, and what the region runs
-uncompiled between its graphs is not recorded by halves.
+which is wrapped between start and stop. While the region runs our mode is off the stack and
+our hooks are off its modules: the compiler neither sees them nor compiles again because of
+them, and what the region runs uncompiled between its graphs is not recorded by halves.
 """
 
 from __future__ import annotations
@@ -12,18 +12,20 @@ import functools
 import logging
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import FrameType
 from typing import Any
 
 import torch
 from torch import nn
+from torch._C._dynamo.eval_frame import set_eval_frame
 from torch.overrides import TorchFunctionMode
 
 from torchparity.calls.audience import Attention
 from torchparity.calls.bypass.fast_paths import FastPaths
 from torchparity.calls.dispatcher import Dispatcher
 from torchparity.calls.guard.frames import who_calls
+from torchparity.calls.guard.inert_hooks import HiddenHooks
 from torchparity.calls.guard.mode_stack import put_back, take_off
 from torchparity.calls.guard.patches import Patches
 
@@ -32,10 +34,11 @@ _ENTRANCE = "_maybe_set_eval_frame"
 
 
 class _Region(threading.local):
-    """The compiled region this thread is in: the frame that entered it, and where our mode was."""
+    """The compiled region this thread is in: the frame that entered it, where our mode was, and our hooks."""
 
     frame: int | None = None
     place: int | None = None
+    hooks: HiddenHooks | None = None
 
 
 class CompiledRegions:
@@ -46,9 +49,12 @@ class CompiledRegions:
         dispatcher: Dispatcher,
         mode: TorchFunctionMode,
         fast_paths: FastPaths,
+        *,
         name_of: Callable[[nn.Module], str | None],
+        hooked: Callable[[], Iterable[nn.Module]],
     ) -> None:
-        self._dispatcher, self._mode, self._name_of = dispatcher, mode, name_of
+        self._dispatcher, self._mode = dispatcher, mode
+        self._name_of, self._hooked = name_of, hooked
         self._fast_paths = fast_paths
         self._region = _Region()
         self._entrance, self._compile = Patches(), Patches()
@@ -69,6 +75,7 @@ class CompiledRegions:
         self._compile.end()
         if self._region.frame is not None:
             self._region.frame, self._dispatcher.nesting.is_in_compiled = None, False
+            self._put_hooks_back()
 
     @property
     def _is_listening(self) -> bool:
@@ -90,23 +97,35 @@ class CompiledRegions:
         return compile_and_watch
 
     def _watched(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        def set_eval_frame(callback: Any) -> Any:
-            frame, region = who_calls(), self._region
-            if region.frame is None:
-                # Others call this too; only the wrapper of a compiled function closes over `fn`.
-                if callable(callback) and "fn" in frame.f_code.co_freevars and self._is_listening:
-                    self._dispatcher.boundary.run("torch.compile", lambda: self._enter(frame))
-            elif region.frame == id(frame):
-                self._dispatcher.boundary.run("torch.compile", self._leave)
-            return original(callback)
+        def watched(callback: Any) -> Any:
+            # With torch 2.6 a region ends while the compiler still listens: it would compile what we do here.
+            before = set_eval_frame(None)
+            try:
+                self._cross(who_calls(), callback)
+            finally:
+                original(callback)
+            return before
 
-        return set_eval_frame
+        torch._dynamo.eval_frame.skip_code(watched.__code__)
+        return watched
+
+    def _cross(self, frame: FrameType, callback: Any) -> None:
+        """Notice that a region is entered or left."""
+        if self._region.frame is None:
+            # Others come here too; only the wrapper of a compiled function closes over `fn`.
+            if callable(callback) and "fn" in frame.f_code.co_freevars and self._is_listening:
+                self._dispatcher.boundary.run("torch.compile", lambda: self._enter(frame))
+        elif self._region.frame == id(frame):
+            self._dispatcher.boundary.run("torch.compile", self._leave)
 
     def _enter(self, frame: FrameType) -> None:
-        name = self._called(frame.f_locals.get("fn"))
+        function = frame.f_locals.get("fn")
+        owner = _owner(function)
+        name = self._called(function, owner)
         self._region.frame, self._region.place = id(frame), take_off(self._mode)
         self._dispatcher.nesting.is_in_compiled = True
         self._fast_paths.detach()
+        self._region.hooks = HiddenHooks(self._hooked() if owner is None else owner.modules())
         if name not in self._names:
             self._names[name] = None
             _log.warning("torchparity skips %s: it is compiled, so what it does inside is not recorded", name)
@@ -114,14 +133,25 @@ class CompiledRegions:
     def _leave(self) -> None:
         place, self._region.frame, self._region.place = self._region.place, None, None
         self._dispatcher.nesting.is_in_compiled = False
+        self._put_hooks_back()
         if self._is_listening:
             self._fast_paths.attach()
             if place is not None:
                 put_back(self._mode, place)
 
-    def _called(self, function: Any) -> str:
-        owner = getattr(function, "__self__", None)
-        owner = getattr(function, "__wrapped__", None) if owner is None else owner
-        if isinstance(owner, nn.Module):
+    def _put_hooks_back(self) -> None:
+        hooks, self._region.hooks = self._region.hooks, None
+        if hooks is not None:
+            hooks.put_back()
+
+    def _called(self, function: Any, owner: nn.Module | None) -> str:
+        if owner is not None:
             return self._name_of(owner) or f"a module {type(owner).__name__}"
         return str(getattr(function, "__qualname__", None) or type(function).__name__)
+
+
+def _owner(function: Any) -> nn.Module | None:
+    """Return the module that a compiled function runs; None where it is a function of its own."""
+    owner = getattr(function, "__self__", None)
+    owner = getattr(function, "__wrapped__", None) if owner is None else owner
+    return owner if isinstance(owner, nn.Module) else None

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import nn
 
-from torchparity.calls.guard.inert_hooks import Hook
+from torchparity.calls.guard.inert_hooks import HiddenHooks
 from torchparity.calls.guard.patches import Patches
 
 _ENTRANCE = "create_script_module"
@@ -33,27 +32,10 @@ class ScriptingGuard:
 def _without_hooks(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def create(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
-        with _hidden(module):
+        hidden = HiddenHooks(module.modules())
+        try:
             return original(module, *args, **kwargs)
+        finally:
+            hidden.put_back()
 
     return create
-
-
-@contextmanager
-def _hidden(model: nn.Module) -> Iterator[None]:
-    taken = [
-        (hooks, list(hooks.items()))
-        for module in model.modules()
-        for hooks in (module._forward_hooks, module._forward_pre_hooks)
-        if any(isinstance(hook, Hook) for hook in hooks.values())
-    ]
-    try:
-        for hooks, entries in taken:
-            for key, hook in entries:
-                if isinstance(hook, Hook):
-                    del hooks[key]
-        yield
-    finally:
-        for hooks, entries in taken:
-            hooks.clear()
-            hooks.update(entries)

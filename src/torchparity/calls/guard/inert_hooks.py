@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -30,6 +30,47 @@ class Hook:
 
 def _do_nothing(*_: Any) -> None:
     pass
+
+
+# The tables of a module's hooks, each with those that say more about the same hooks: a compiler reads them too.
+_TABLES = (
+    ("_forward_hooks", "_forward_hooks_with_kwargs", "_forward_hooks_always_called"),
+    ("_forward_pre_hooks", "_forward_pre_hooks_with_kwargs"),
+)
+
+
+class _Table(NamedTuple):
+    """One table of a module's hooks as it was, and the keys of ours."""
+
+    hooks: dict[int, Any]
+    entries: list[tuple[int, Any]]
+    ours: frozenset[int]
+
+
+class HiddenHooks:
+    """Our hooks on some modules, off until they are put back; those of others stay."""
+
+    def __init__(self, modules: Iterable[nn.Module]) -> None:
+        self._tables = [table for module in modules for table in _tables_with_ours(module)]
+        for table in self._tables:
+            for key in table.ours.intersection(table.hooks):
+                del table.hooks[key]
+
+    def put_back(self) -> None:
+        """Put them where they were, among the hooks of others that are still there."""
+        for hooks, entries, ours in self._tables:
+            others = dict(hooks)
+            hooks.clear()
+            hooks.update((key, value) for key, value in entries if key in ours or key in others)
+            hooks.update(others)
+
+
+def _tables_with_ours(module: nn.Module) -> Iterator[_Table]:
+    for names in _TABLES:
+        ours = frozenset(key for key, hook in getattr(module, names[0]).items() if isinstance(hook, Hook))
+        if ours:
+            for hooks in (getattr(module, name) for name in names):
+                yield _Table(hooks, list(hooks.items()), ours)
 
 
 class HookedParameter:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import FrameType
 from typing import Any
 
@@ -115,6 +115,11 @@ class ModuleInterceptor:
         """Return the name under which a module is hooked."""
         reference, name = self._names.get(id(module), (None, ""))
         return name if reference is not None and reference() is module else None
+
+    def hooked(self) -> Iterator[nn.Module]:
+        """Return the modules that are hooked."""
+        modules = (reference() for reference, _ in self._names.values())
+        return (module for module in modules if module is not None)
 
     def detach_calls(self) -> None:
         """Unhook calls; gradients of parameters still arrive."""
