@@ -108,8 +108,8 @@ def test_one_that_fails_hides_no_other():
 
     heard = {name for _, name in remembering.events}
     assert heard == {"Tensor.exp.0.forward", "Torch.exp.0.forward", "Torch.equal.0.forward", "Tensor.sin.0.forward"}
-    assert "once not recorded: Tensor.exp.0.forward: ValueError: before" in failing.failures.sentences()
-    assert "once not recorded: Tensor.sin.0.forward: ValueError: after" in failing.failures.sentences()
+    assert "once not recorded: Tensor.exp: ValueError: before" in failing.failures.sentences()
+    assert "once not recorded: Tensor.sin: ValueError: after" in failing.failures.sentences()
     assert remembering.failures.sentences() == []
 
 
@@ -248,3 +248,110 @@ def test_a_listener_lives_beside_a_recording(tmp_path):
         "Torch.ones.1.forward",
         "Tensor.exp.1.forward",
     ]
+
+
+def test_a_fault_that_comes_with_every_call_is_one_kind_of_failure(caplog):
+    failing, x = Failing(), torch.ones(2)
+
+    with listening(failing):
+        for _ in range(20):
+            x.sin()
+
+    assert failing.failures.sentences() == ["20 times not recorded: Tensor.sin: ValueError: after"]
+    assert len(caplog.records) == 1
+
+
+def test_a_listener_that_cannot_say_what_it_wants_stops_nobody():
+    class Undecided(Counting):
+        def interest(self, op):
+            raise TypeError("undecided")
+
+    undecided, counting, x = Undecided(), Counting(), torch.ones(2)
+
+    with listening(undecided, counting, model=torch.nn.Linear(2, 2)):
+        assert x.exp().shape == (2,)
+
+    assert counting.calls["Tensor.exp"] == 1 and not undecided.calls
+    assert any("undecided" in sentence for sentence in undecided.failures.sentences())
+
+
+def test_who_wants_to_know_of_writes_hears_of_them_beside_one_who_wants_calls():
+    class Effects(Listener):
+        def __init__(self):
+            self.written, self.shown = [], []
+
+        def interest(self, op):
+            return Interest.EFFECTS
+
+        def wrote(self, op, args, kwargs):
+            self.written.append(op.name)
+
+        def exposed(self, tensors):
+            self.shown += tensors
+
+    effects, x = Effects(), torch.ones(2)
+
+    with listening(effects, Counting()):
+        x.add_(1)
+        x.numpy()
+
+    assert effects.written == ["Tensor.add_"]
+    assert [tensor is x for tensor in effects.shown] == [True]
+
+
+class Speechless(Exception):
+    def __str__(self):
+        raise RuntimeError("no text")
+
+
+def test_an_exception_without_a_text_reaches_the_user_as_it_is(tmp_path):
+    class Raising(torch.nn.Module):
+        def forward(self, x):
+            raise Speechless("the user's own")
+
+    model = Raising()
+    with capture(tmp_path, model=model), pytest.raises(Speechless) as raised:
+        model(torch.ones(1))
+
+    assert raised.value.args == ("the user's own",)
+    assert open_run(tmp_path).part().records["Module.Raising.forward.0"].error.startswith("Speechless")
+
+
+def test_functions_of_the_users_are_not_kept_alive(tmp_path):
+    class Captured:
+        pass
+
+    def called_through_torch(captured):
+        def function(x):
+            return torch.overrides.handle_torch_function(function, (x,), x) if captured is None else x
+
+        return function
+
+    captured, x = Captured(), torch.ones(1)
+    reference = weakref.ref(captured)
+    with capture(tmp_path):
+        function = called_through_torch(captured)
+        torch.overrides.handle_torch_function(function, (x,), x)
+    del captured, function
+    gc.collect()
+
+    assert reference() is None
+
+
+class Odd:
+    def __init__(self, error):
+        self._error = error
+
+    def __hash__(self):
+        raise self._error
+
+    def __call__(self, x):
+        return x + 1
+
+
+def test_a_function_with_a_hostile_hash_runs_as_without_us(tmp_path):
+    x = torch.ones(1)
+    with capture(tmp_path):
+        result = torch.overrides.handle_torch_function(Odd(RuntimeError("hash")), (x,), x)
+
+    assert result.item() == 2

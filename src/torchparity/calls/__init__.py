@@ -4,7 +4,7 @@ from torchparity.calls.arguments import PLAIN, Flat, flat_output, tensors_in
 from torchparity.calls.audience import Attention
 from torchparity.calls.call import Call
 from torchparity.calls.dispatcher import Dispatcher
-from torchparity.calls.guard.boundary import attempted
+from torchparity.calls.guard.boundary import attempted, text_of
 from torchparity.calls.guard.inert_hooks import Hook
 from torchparity.calls.guard.mode_stack import modes_of, put_below, take_off
 from torchparity.calls.guard.patches import Patches
@@ -36,4 +36,5 @@ __all__ = [
     "take_off",
     "takes_hooks",
     "tensors_in",
+    "text_of",
 ]

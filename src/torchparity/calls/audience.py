@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum, auto
 
 import msgspec
@@ -26,9 +27,8 @@ class Audience(msgspec.Struct, frozen=True, eq=False):
     listeners: tuple[Listener, ...]  # those that are told of the calls themselves
 
 
-def audience_of(op: Op, listeners: tuple[Listener, ...]) -> Audience:
-    """Ask each listener what it wants to know of a function's calls."""
-    interests = [listener.interest(op) for listener in listeners]
+def audience_of(op: Op, listeners: Sequence[Listener], interests: Sequence[Interest]) -> Audience:
+    """Return the audience of a function, from what each listener wants to know of its calls."""
     strongest = max(interests, key=lambda interest: interest.value, default=Interest.NOTHING)
     pairs = zip(listeners, interests, strict=True)
     return Audience(op, strongest, tuple(each for each, interest in pairs if interest is Interest.CALLS))

@@ -33,7 +33,7 @@ from torchparity.calls.gradients.hooks import Hooks
 from torchparity.calls.guard.boundary import Boundary, note_or_raise
 from torchparity.calls.guard.frames import Stack
 from torchparity.calls.guard.nesting import Nesting
-from torchparity.calls.listener import Listener
+from torchparity.calls.listener import Interest, Listener
 from torchparity.naming import RECOMPUTE_MARK
 from torchparity.ops import Op
 
@@ -58,7 +58,7 @@ class Dispatcher:
 
     def audience(self, op: Op) -> Audience:
         """Ask each listener what it wants to know of a function's calls."""
-        return audience_of(op, self.listeners)
+        return audience_of(op, self.listeners, [self._interest(listener, op) for listener in self.listeners])
 
     def run(
         self,
@@ -94,14 +94,12 @@ class Dispatcher:
 
     def begin(self, call: Call, listeners: Sequence[Listener]) -> None:
         """Tell the listeners that a call begins; inside the boundary."""
-        call.listeners = listeners
-        for listener in listeners:
-            state = None
+        call.listeners, call.states = listeners, [None] * len(listeners)
+        for place, listener in enumerate(listeners):
             try:
-                state = listener.before(call)
+                call.states[place] = listener.before(call)
             except Exception as error:  # noqa: BLE001 - a fault of one listener hides no other
-                note_or_raise(listener.failures, call.name, error)
-            call.states.append(state)
+                note_or_raise(listener.failures, call.op.name, error)
         if call.wants_gradients:
             call.sequence = torch.autograd._get_sequence_nr()  # type: ignore[attr-defined]
             if call.writes:
@@ -111,7 +109,7 @@ class Dispatcher:
         """Tell the listeners what a call returned; return what the user gets."""
         if self._replacing:
             output = self._replaced(call, output)
-        self.boundary.run(call.name, self.end_inside, call, output)
+        self.boundary.run(call.op.name, self.end_inside, call, output)
         return output
 
     @property
@@ -122,7 +120,7 @@ class Dispatcher:
     def fail(self, call: Call, error: BaseException) -> None:
         """Tell the listeners that a call raised. Recomputation ends early by raising, which is no failure."""
         if type(error).__name__ != "_StopRecomputationError":
-            self.boundary.run(call.name, self._fail, call, error)
+            self.boundary.run(call.op.name, self._fail, call, error)
 
     def number(self, counted: str) -> tuple[int, str]:
         """Count a call; return its number in this step and its mark.
@@ -210,6 +208,9 @@ class Dispatcher:
             in_backward=in_backward and not mark,
             writes=op.writes or "out" in kwargs,
         )
+        if op.exposes:
+            for listener in self._others(audience.listeners):
+                self._tell(op.name, listener, listener.exposed, call.inputs.walked().tensors)
         self.begin(call, audience.listeners)
         return call
 
@@ -229,13 +230,20 @@ class Dispatcher:
                     listener.wrote(call.op, call.args, call.kwargs)
             except Exception as error:  # noqa: BLE001 - a fault of one listener hides no other
                 states[place] = None
-                note_or_raise(listener.failures, call.name, error)
+                note_or_raise(listener.failures, call.op.name, error)
+        if len(call.listeners) != len(self.listeners):
+            self._tell_others_of_writes(call)
         if call.wants_gradients:
             self._watch_gradients(call, call.outputs)
         _let_go(call)
 
+    def _tell_others_of_writes(self, call: Call) -> None:
+        if call.writes and not call.module_name:
+            for listener in self._others(call.listeners):
+                self._tell(call.op.name, listener, listener.wrote, call.op, call.args, call.kwargs)
+
     def _watch_gradients(self, call: Call, outputs: Flat) -> None:
-        hooks = Hooks(call.name, self.boundary, partial(self.tell_gradients, call))
+        hooks = Hooks(call.op.name, self.boundary, partial(self.tell_gradients, call))
         heads = [(slot, tensor) for slot, tensor in enumerate(outputs.walked().tensors) if tensor.requires_grad]
         if heads:
             before = call.edges or InputEdges(call.inputs.walked().tensors, call.sequence)
@@ -247,7 +255,10 @@ class Dispatcher:
         call.seconds = max(0.0, time.perf_counter() - call.began - (self.boundary.spent - call.spent_before))
         for listener, state in zip(call.listeners, call.states, strict=True):
             if state is not None:
-                self._tell(call.name, listener, listener.raised, call, state, error)
+                self._tell(call.op.name, listener, listener.raised, call, state, error)
+            elif call.writes and not call.module_name:
+                self._tell(call.op.name, listener, listener.wrote, call.op, call.args, call.kwargs)
+        self._tell_others_of_writes(call)
         _let_go(call)
 
     def tell_gradients(self, call: Call, received: Any, returned: Any) -> None:
@@ -257,7 +268,20 @@ class Dispatcher:
             return
         for listener, state in zip(call.listeners, call.states, strict=True):
             if state is not None:
-                self._tell(call.name, listener, listener.gradients, call, state, received, returned)
+                self._tell(call.op.name, listener, listener.gradients, call, state, received, returned)
+
+    def _interest(self, listener: Listener, op: Op) -> Interest:
+        try:
+            return listener.interest(op)
+        except Exception as error:  # noqa: BLE001 - one that cannot say what it wants hears nothing
+            note_or_raise(listener.failures, op.name, error)
+            return Interest.NOTHING
+
+    def _others(self, hearing: Sequence[Listener]) -> Sequence[Listener]:
+        """Return the listeners that do not hear of a call, and may want to know what it does to memory."""
+        if len(hearing) == len(self.listeners):
+            return ()
+        return [listener for listener in self.listeners if listener not in hearing]
 
     def _tell(self, what: str, listener: Listener, work: Callable[..., None], *arguments: Any) -> None:
         try:
@@ -267,7 +291,7 @@ class Dispatcher:
 
     def _replaced(self, call: Call, output: Any) -> Any:
         replaced = [output]
-        self.boundary.run(call.name, self._replace, call, replaced)
+        self.boundary.run(call.op.name, self._replace, call, replaced)
         return replaced[0]
 
     def _replace(self, call: Call, replaced: list[Any]) -> None:
@@ -276,7 +300,7 @@ class Dispatcher:
                 try:
                     replaced[0] = listener.replacement(call, state, replaced[0])
                 except Exception as error:  # noqa: BLE001 - the user gets what there was before
-                    note_or_raise(listener.failures, call.name, error)
+                    note_or_raise(listener.failures, call.op.name, error)
 
     def _optimizer_was_interrupted(self) -> None:
         self.wrote_unseen("optimizer")

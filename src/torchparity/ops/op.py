@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import cached_property, lru_cache
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -23,7 +24,7 @@ _CORE_WORDS = words(
 )
 
 
-_DESCRIBED = 8192  # functions whose description is cached: torch has some 2,000, and a user may make new ones forever
+_DESCRIBED = 8192  # functions whose description is cached: torch has some 2,000
 
 
 class Kind(Enum):
@@ -89,12 +90,27 @@ class Op:
         return bool(self.effects & Effect.WRITES_UNVERSIONED) or not tensor.requires_grad
 
 
-@lru_cache(maxsize=_DESCRIBED)
 def describe_function(function: Callable[..., Any]) -> Op:
     """Return what is true of a function that torch hands to a function mode."""
+    return _describe_cached(function) if _is_of_torch(function) else _describe(function)
+
+
+def _is_of_torch(function: Callable[..., Any]) -> bool:
+    """Tell whether a function lives as long as the process: a user's must not be kept alive by a cache."""
+    if isinstance(function, FunctionType):
+        return function.__closure__ is None and function.__module__.startswith("torch.")
+    return type(function).__module__ in ("builtins", "torch._ops")
+
+
+@lru_cache(maxsize=_DESCRIBED)
+def _describe_cached(function: Callable[..., Any]) -> Op:
+    return _describe(function)
+
+
+def _describe(function: Callable[..., Any]) -> Op:
     full = full_name(function)
     if full == "torch.Tensor.backward" or function in (torch.autograd.grad, torch.autograd.backward):
-        return Op(full, Kind.BACKWARD)
+        return Op(record_name(full), Kind.BACKWARD)
     if full.endswith((".__get__", ".__set__", ".__delete__")):
         return _attribute(full)
     name = full.rpartition(".")[2]

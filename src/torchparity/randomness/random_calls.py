@@ -35,7 +35,7 @@ class _DrawingListener(Listener):
         self._mode = _DrawingMode(self._dispatcher, self)
 
     def interest(self, op: Op) -> Interest:
-        return Interest.CALLS if op.kind is Kind.COMPUTES else Interest.NOTHING
+        return Interest.CALLS if op.kind in (Kind.COMPUTES, Kind.BACKWARD) else Interest.NOTHING
 
     def attach(self) -> None:
         self._dispatcher.attention = Attention.LISTENING

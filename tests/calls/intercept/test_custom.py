@@ -197,3 +197,49 @@ def test_an_error_that_a_function_of_ones_own_raises_keeps_nothing_alive(tmp_pat
         assert kept[0]() is None
     finally:
         gc.enable()
+
+
+class Scaling:
+    def __init__(self, factor):
+        self.factor = factor
+
+    def scale(self, x):
+        return x * self.factor
+
+
+def test_a_method_of_an_object_is_recorded_and_still_bound(tmp_path):
+    scaling = Scaling(3)
+    debugger = PrecisionDebugger(dump_path=tmp_path)
+    debugger.register_custom_api(scaling, "scale", "Mine")
+    debugger.start()
+    assert scaling.scale(torch.ones(1)).item() == 3
+    debugger.stop()
+    debugger.step()
+    debugger.close()
+
+    assert scaling.scale(torch.ones(1)).item() == 3 and "scale" not in vars(scaling)
+    assert "Mine.scale.0.forward" in open_run(tmp_path).part().records
+
+
+def test_what_a_function_wrote_before_it_raised_is_measured_again(tmp_path):
+    home = types.SimpleNamespace()
+
+    def write_and_raise(x):
+        x.data.add_(1)
+        raise ValueError
+
+    home.write = write_and_raise
+    debugger = PrecisionDebugger(dump_path=tmp_path)
+    debugger.register_custom_api(home, "write", "Mine")
+    y = torch.zeros(2)
+    debugger.start()
+    torch.mul(y, 2)
+    with pytest.raises(ValueError):
+        home.write(y)
+    torch.mul(y, 2)
+    debugger.stop()
+    debugger.step()
+    debugger.close()
+
+    records = open_run(tmp_path).part().records
+    assert records["Torch.mul.1.forward"].input_args[0].statistics.max == 1

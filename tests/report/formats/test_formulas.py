@@ -14,7 +14,7 @@ from torchparity.cli import main
 from torchparity.records import Table
 
 FORMULA = "=cmd|'/C calc'!A0.0.forward"
-DANGEROUS = [FORMULA, "+1+1", "-2+3", "@SUM(A1)", "\tx", "\rx", "-x", "+", "-1e999x", "-1,5", "=1"]
+DANGEROUS = [FORMULA, "+1+1", "-2+3", "@SUM(A1)", "\tx", "\rx", "\n=1", "-x", "+", "-1e999x", "-1,5", "=1"]
 NUMBERS = ["-0.5", "-1", "+0.5", "-1e-05", "-inf", "1.5", "-0.0"]
 
 

@@ -27,7 +27,7 @@ from torchparity.records import Table
 def guarded(text: str) -> str:
     """Return text as a csv holds it: with an apostrophe where a spreadsheet would run it."""
     is_number = re.fullmatch(r"[+-](?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[+-](?:inf|infinity|nan)", text, re.ASCII)
-    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) and not is_number else text
+    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r", "\n")) and not is_number else text
 
 
 def test_csv_holds_every_cell(tmp_path):

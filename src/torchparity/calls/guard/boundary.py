@@ -33,7 +33,7 @@ class Failures:
         self._in_step: Counter[str] = Counter()
 
     def note(self, what: str, error: Exception) -> None:
-        kind = f"{what}: {type(error).__name__}: {str(error)[:200]}"
+        kind = f"{what}: {type(error).__name__}: {text_of(error)[:200]}"
         self._ever[kind] += 1
         self._in_step[kind] += 1
         if self._ever[kind] == 1:
@@ -93,6 +93,14 @@ def note_or_raise(failures: Failures, what: str, error: Exception) -> None:
     if _is_of_a_signal_handler(error):
         raise error
     failures.note(what, error)
+
+
+def text_of(error: BaseException) -> str:
+    """Return an exception's text; a user's own may have none to give."""
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - it is the user's code that runs here
+        return "an exception without a text"
 
 
 def _sentences(failures: Counter[str]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 _MARK = "_torchparity_patch"
@@ -45,6 +46,8 @@ class Patches:
     def put(self, owner: Any, name: str, wrapped: Callable[[Any], Callable[..., Any]]) -> None:
         """Replace a function by what `wrapped` makes of it; a staticmethod stays one."""
         raw = inspect.getattr_static(owner, name)
+        if not isinstance(owner, (type, ModuleType)) and name not in vars(owner):
+            raw = getattr(owner, name)  # a method of an object: the replacement is its own, and nobody binds it
         is_method = isinstance(raw, (staticmethod, classmethod))
         self._patches.append(_Patch(owner, name, type(raw)(wrapped(raw.__func__)) if is_method else wrapped(raw)))
 

@@ -44,7 +44,9 @@ class ApiMode(TorchFunctionMode):
             return func(*args, **kwargs)
         try:
             audience = self._audiences[func]
-        except TypeError:  # it has no hash; a user's own
+        except Exception:  # noqa: BLE001 - a user's own function, whose hash or attributes may raise anything
+            audience = None
+        if audience is None:
             return func(*args, **kwargs)
         interest = audience.interest
         if interest is _NOTHING and (not kwargs or "out" not in kwargs):
@@ -90,7 +92,7 @@ class _Audiences(dict[Callable[..., Any], Audience]):
     def __missing__(self, function: Callable[..., Any]) -> Audience:
         op = describe_function(function)
         audience = self._dispatcher.audience(op)
-        if op.kind is Kind.BACKWARD:
+        if op.kind is Kind.BACKWARD and audience.interest is not Interest.CALLS:
             audience = Audience(op, Interest.EFFECTS, ())
         self[function] = audience
         return audience

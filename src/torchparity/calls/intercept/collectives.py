@@ -51,6 +51,13 @@ def collectives() -> dict[str, Callable[..., Any]]:
     return functions
 
 
+class UnfinishedTransferError(Exception):
+    """A send or receive whose end no recording saw."""
+
+    def __init__(self) -> None:
+        super().__init__("it had not finished when the recording stopped; it is left out")
+
+
 @dataclass
 class _Transfer:
     """A send or receive that was started and not waited for."""
@@ -81,6 +88,9 @@ class CollectiveInterceptor:
     def detach(self) -> None:
         if self._patches:
             self._settle_transfers()
+            for transfer in self._transfers:
+                self._dispatcher.boundary.failures.note(transfer.call.op.name, UnfinishedTransferError())
+            self._transfers.clear()
             self._patches.end()
 
     def _intercepted(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:

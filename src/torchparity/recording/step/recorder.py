@@ -13,7 +13,7 @@ import msgspec
 import torch
 from torch.nn.parameter import is_lazy
 
-from torchparity.calls import Call, Flat, Gradients, Interest, Listener, flat_output, tensors_in
+from torchparity.calls import Call, Flat, Gradients, Interest, Listener, flat_output, tensors_in, text_of
 from torchparity.calls.call_stacks import StackBook
 from torchparity.naming import backward_of
 from torchparity.ops import Kind, Op
@@ -142,9 +142,11 @@ class Recorder(Listener):
         self._add_call(call, state)
 
     def raised(self, call: Call, state: _OpenRecord, error: BaseException) -> None:
-        """Add the record of a call that raised."""
+        """Add the record of a call that raised; it may have written before it did."""
+        if call.writes and call.module is None:
+            self.wrote(call.op, call.args, call.kwargs)
         if state.draft is not None:
-            state.draft.error = f"{type(error).__name__}: {str(error)[:500]}"
+            state.draft.error = f"{type(error).__name__}: {text_of(error)[:500]}"
         self.measurements.flush()
         self._add_call(call, state)
 

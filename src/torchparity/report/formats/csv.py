@@ -15,7 +15,7 @@ from torchparity.report.cells import as_text, plain_frame
 from torchparity.report.formats import TableFormat, Written
 from torchparity.whole_file import whole_file
 
-_FORMULA = r"^[=+\-@\t\r]"
+_FORMULA = r"^[=+\-@\t\r\n]"
 
 
 class CsvTables:
