@@ -109,15 +109,19 @@ def _leaves(name: str, form: Any, at: _At, values: dict[str, SharedTensor]) -> N
 def _json(form: Any, at: _At) -> Any:
     """Return a form as msgspec writes it."""
     kind = type(form)
-    if kind is int:
-        form = at.get(form)
-        return None if form is None else form.encoded()
     if kind is list or kind is range:
-        return [_json(entry, at) for entry in form]
+        # Nearly every entry is a tensor: those are not worth a call of this function each.
+        return [_tensor_json(at.get(entry)) if type(entry) is int else _json(entry, at) for entry in form]
     if form is None:
         return None
+    if kind is int:
+        return _tensor_json(at.get(form))
     if kind is dict:
         return {key: _json(entry, at) for key, entry in form.items()}
     if kind is ObservedTensor:
         return form.encoded()
     return None if at.are_gradients else argument_json(form)
+
+
+def _tensor_json(observed: ObservedTensor | None) -> msgspec.Raw | None:
+    return None if observed is None else observed.cached_json or observed.encoded()
