@@ -1,4 +1,4 @@
-"""Who hears of which calls: the audience of a function, and how far a dispatcher listens at all."""
+"""The audience of a function, and the attention of a dispatcher."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torchparity.ops import Op
 
 
 class Attention(Enum):
-    """How far a dispatcher follows the calls that its interceptors see."""
+    """The attention that a dispatcher pays to the calls its interceptors see."""
 
     OFF = auto()
     COUNTING = auto()  # calls are numbered and no more: the numbers of others do not depend on who listens

@@ -114,7 +114,7 @@ class Dispatcher:
 
     @property
     def replaces_outputs(self) -> bool:
-        """Whether a listener may put something in the place of an output."""
+        """True where a listener may replace outputs."""
         return bool(self._replacing)
 
     def fail(self, call: Call, error: BaseException) -> None:

@@ -43,7 +43,7 @@ class Ends(msgspec.Struct, eq=False, gc=False):
 
 
 class InputEdges:
-    """Where the gradients of a call's inputs will arrive; a slot is an index into the call's tensors.
+    """The gradient edges of a call's inputs; a slot is an index into the call's tensors.
 
     Made before a call that may change its inputs, and after any other: reading `grad_fn` of a view
     whose base was modified in place creates a node, and the engine would run that node earlier than

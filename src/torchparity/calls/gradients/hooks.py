@@ -20,7 +20,7 @@ _OF_TORCH = re.compile(r"[A-Z]\w*Backward\d+")
 
 
 class Hooks(msgspec.Struct, eq=False, gc=False):
-    """What the hooks of one call share: its name, and whom they tell what it received and returned."""
+    """The name of a call and the function that its hooks tell of gradients, shared by all its hooks."""
 
     name: str
     boundary: Boundary

@@ -26,7 +26,7 @@ class End(msgspec.Struct, eq=False, gc=False):
 
 
 class Target(NamedTuple):
-    """What a part belongs to: an input, or the cast of an input whose dtype is `cast_to`."""
+    """The owner of a part: an input, or the cast of an input whose dtype is `cast_to`."""
 
     slot: int
     cast_to: torch.dtype | None = None
