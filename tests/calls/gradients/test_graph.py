@@ -210,7 +210,7 @@ def test_the_graph_is_freed_when_the_user_lets_go_of_it(tmp_path, level):
     before = nodes_alive()
     with capture(tmp_path, model=model, level=level) as recording:
         for _ in range(3):
-            model(torch.randn(2, 3, 8)).sum().backward()
+            model(torch.randn(2, 3, 8, requires_grad=True)).sum().backward()  # used twice: its gradient is a sum
             recording.step()
 
         assert nodes_alive() == before
