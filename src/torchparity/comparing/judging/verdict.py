@@ -1,0 +1,79 @@
+"""The verdict on two runs: one object that the headline, the advisor's file, `-da`, `--json` and the exit code read."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import msgspec
+
+
+class Kind(str, Enum):
+    """Kinds of verdicts; docs/verdicts.md has the exit code of each."""
+
+    AGREE = "agree"
+    OPERATOR = "operator"  # what a record received agrees, what it returned does not
+    ARGUMENT = "argument"  # a call has another argument than its partner
+    WEIGHTS = "weights"  # a parameter or buffer differs before anybody wrote it
+    DATA = "data"  # a tensor from outside of the recording differs
+    RANDOM = "random numbers"  # a call drew other random numbers
+    UNINITIALISED = "uninitialised memory"  # a call read memory that nobody had written
+    MISSING_GRADIENT = "missing gradient"  # a gradient comes in one run alone
+    SHAPE = "shape"
+    NONFINITE = "non-finite"  # nan or inf in one run alone
+    DTYPE = "dtype"  # the runs compute in different dtypes, and what differs is what that explains
+    MODEL = "another model"
+    BATCH = "batch size"
+    UNRECORDED = "unrecorded step"  # an input differs although everything recorded that made it agrees
+    UNKNOWN = "cannot tell"
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """A record where the runs part, with the evidence.
+
+    `item` is named without its record (`output.0`). `deviation` is how far it is off, relative to the baseline and
+    infinite where that has no meaning; `expected` is what rounding explains of it; `input_deviation` is the largest
+    of what the record received. `values` are an argument's, the candidate's first. `lines` are the user's innermost
+    line and, where it is another, the innermost line outside of torch. `explanation` says in a clause what makes it so
+    ("every matmul has an error of TF32's size"), "" where nothing is known.
+    """
+
+    kind: Kind
+    step: int
+    rank: int
+    row: int  # of the part's table
+    record: str
+    baseline_record: str | None
+    item: str
+    module: str | None = None
+    deviation: float = 0.0
+    expected: float = 0.0
+    input_deviation: float = 0.0
+    values: tuple[str, str] | None = None
+    lines: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()  # of an input: who made it, as the run says
+    explanation: str = ""
+    is_certain: bool = True  # False where the run tells no data flow and content was matched instead
+
+
+class Agreement(msgspec.Struct, frozen=True, kw_only=True):
+    """How close two runs are where nothing is blamed."""
+
+    is_identical: bool
+    largest: float = 0.0  # deviation
+    item: str = ""  # that has it, with its record
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to a comparison: its kind, the sentence, the first finding and the independent others.
+
+    `remarks` are facts beside the answer, a sentence each: arguments that differ without an effect, differences of the
+    two environments, dtypes. `not_compared` says what was left out of it.
+    """
+
+    kind: Kind
+    sentence: str
+    first: Finding | None = None
+    also: tuple[Finding, ...] = ()
+    agreement: Agreement | None = None
+    remarks: tuple[str, ...] = ()
+    not_compared: str = ""
