@@ -7,7 +7,7 @@ msprobe/    msprobe's columns, words, verdicts, messages, colours and files
 """
 
 from torchparity.comparing.entry import compare
-from torchparity.comparing.judging.divergence import Divergence
+from torchparity.comparing.judging.verdict import Agreement, Finding, Kind, Verdict
 from torchparity.comparing.measuring.item_comparison import (
     ChecksumDifference,
     ItemComparison,
@@ -21,15 +21,18 @@ from torchparity.comparing.pairing.records import Alignment
 from torchparity.comparing.runs import Comparison, compare_runs
 
 __all__ = [
+    "Agreement",
     "Alignment",
     "ChecksumDifference",
     "Comparison",
-    "Divergence",
+    "Finding",
     "ItemComparison",
+    "Kind",
     "NotCompared",
     "Options",
     "Reason",
     "StatisticsDifference",
+    "Verdict",
     "compare",
     "compare_runs",
     "read_mapping",

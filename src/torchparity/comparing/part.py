@@ -8,7 +8,6 @@ from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from torchparity.comparing.judging.divergence import Divergence, find_divergence, first_argument
 from torchparity.comparing.measuring.checksums import compare_checksums
 from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.comparing.measuring.mode import mode_of
@@ -30,7 +29,8 @@ if TYPE_CHECKING:
 class PartComparison:
     """One step of one rank, compared.
 
-    `pairs` are the records of both runs, `comparisons` their items with what comparing them gave.
+    `pairs` are the records of both runs, `groups` their items with what comparing them gave, by pair, and
+    `comparisons` the same in one list.
     """
 
     def __init__(
@@ -40,8 +40,8 @@ class PartComparison:
         self.mode, self.notes = mode_of(candidate, baseline)
         self._renamed_baseline = renamed_modules(baseline.records, options.cell_mapping, candidate.records)
         self.pairs = self._align()
-        self._by_record = self._compare(progress)
-        self.comparisons = list(chain.from_iterable(self._by_record))
+        self.groups = self._compare(progress)
+        self.comparisons = list(chain.from_iterable(self.groups))
 
     @property
     def rank(self) -> int:
@@ -61,7 +61,7 @@ class PartComparison:
     @cached_property
     def judgements(self) -> list[Judgement]:
         """msprobe's verdicts, sentences and colours, one for each of the comparisons."""
-        return judgements(self._by_record, self.mode, highlight=self._options.highlight)
+        return judgements(self.groups, self.mode, highlight=self._options.highlight)
 
     @property
     def rows(self) -> list[TableRow]:
@@ -79,16 +79,6 @@ class PartComparison:
         return table_frame(
             self.comparisons, self.judgements, self.mode, self._stacks.__getitem__ if with_stacks else None
         )
-
-    @cached_property
-    def divergence(self) -> Divergence | None:
-        """Where the two parts part."""
-        return find_divergence(self.comparisons, self._left_out(), self.parents)
-
-    @cached_property
-    def argument(self) -> Divergence | None:
-        """The first argument that differs, whether or not an output shows it."""
-        return first_argument(self.comparisons)
 
     @property
     def colours(self) -> list[str | None]:
@@ -129,21 +119,6 @@ class PartComparison:
             of_baseline = {name: parent and renamed(parent, back) for name, parent in parents.baseline.items()}
             parents = Parents(parents.candidate, of_baseline)
         return align(self.candidate.records, self._renamed_baseline, self._options.by, parents)
-
-    def _left_out(self) -> dict[str, str]:
-        """Return, for the candidate's records, the first one before each that only the baseline has."""
-        alone = {id(pair.baseline): pair.baseline for pair in self.pairs if pair.candidate is None}
-        if not alone:
-            return {}
-        partners = {id(pair.baseline): pair.candidate for pair in self.pairs if pair.candidate is not None}
-        left_out: dict[str, str] = {}
-        first: str | None = None
-        for record in self._renamed_baseline.values():
-            if first is None and id(record) in alone and not record.is_recompute:
-                first = record.name
-            elif first is not None and (partner := partners.get(id(record))) is not None:
-                left_out[partner.name] = first
-        return left_out
 
     def _compare(self, progress: Progress) -> list[list[ItemComparison]]:
         """Compare the items of every pair of records."""

@@ -10,9 +10,9 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchparity.comparing.judging.coverage import has_compared, is_held_once
-from torchparity.comparing.judging.divergence import Divergence
-from torchparity.comparing.judging.headline import headline, no_divergence
+from torchparity.comparing.judging.coverage import Coverage, has_compared, is_held_once
+from torchparity.comparing.judging.judge import judge
+from torchparity.comparing.judging.verdict import Finding, Verdict
 from torchparity.comparing.measuring.item_comparison import ItemComparison, Reason
 from torchparity.comparing.msprobe.columns import NUMERIC
 from torchparity.comparing.msprobe.rows import differs
@@ -47,7 +47,6 @@ class Comparison:
         self.parts, self.notes = list(parts), list(notes)
         self.parts_alone = parts_alone
         self.timestamp = time.strftime("%Y%m%d%H%M%S")
-        self._divergences = _traced(self.parts)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.headline()}>"
@@ -71,10 +70,15 @@ class Comparison:
         """Every item of every part, with what comparing it gave."""
         return (comparison for part in self.parts for comparison in part.comparisons)
 
+    @cached_property
+    def verdict(self) -> Verdict:
+        """The answer: the kind of difference, where it is, and the sentence that says so."""
+        return judge(self.parts, self._coverage)
+
     @property
-    def first_divergence(self) -> Divergence | None:
-        """Where the runs part, in the earliest step."""
-        return next((divergence for divergence in self._divergences if divergence is not None), None)
+    def first_divergence(self) -> Finding | None:
+        """Where the runs part."""
+        return self.verdict.first
 
     @property
     def has_differences(self) -> bool:
@@ -98,19 +102,14 @@ class Comparison:
 
     def headline(self) -> str:
         """Return one sentence: where the runs part, with module, line of code and numbers."""
-        for index, (part, divergence) in enumerate(zip(self.parts, self._divergences, strict=True)):
-            if divergence is not None:
-                is_later = any(before.rank == part.rank for before in self.parts[:index])
-                parent = part.parents.get(divergence.record)
-                frames = [frame for frame in part.lines_of(divergence.record) if "site-packages" not in frame]
-                where = f"step {part.step}, rank {part.rank}: " if len(self.parts) > 1 else ""
-                line = _place(frames[0]) if frames else None
-                by_checksum = part.mode == "checksums"
-                return where + headline(divergence, parent, line, by_checksum=by_checksum, is_later=is_later)
+        return self.verdict.sentence
+
+    @cached_property
+    def _coverage(self) -> Coverage:
         pairs = [pair for part in self.parts for pair in part.pairs]
         read = (part.comparisons for part in self.parts if part.mode == "values")
         unreadable = sum(entry.reason is Reason.UNREADABLE for entry in chain.from_iterable(read))
-        return no_divergence(
+        return Coverage(
             has_compared=self.has_compared,
             paired=sum(pair.how != "unmatched" for pair in pairs),
             unpaired_records=sum(pair.how == "unmatched" and not pair.is_recompute for pair in pairs),
@@ -216,25 +215,3 @@ def _about_places(left: RunReader, right: RunReader) -> list[str]:
         return []
     other = f"step {other_step}, rank {other_rank} of the baseline"
     return [f"step {step}, rank {rank} of the candidate is compared with {other}."]
-
-
-def _traced(parts: Sequence[PartComparison]) -> list[Divergence | None]:
-    """Return where each part parts; an input that differs for no recorded reason is traced to an earlier argument."""
-    divergences = [part.divergence for part in parts]
-    first = next((index for index, entry in enumerate(divergences) if entry is not None), None)
-    effect = None if first is None else divergences[first]
-    if first is None or effect is None or effect.kind not in ("weights", "data", "gap"):
-        return divergences
-    for index, part in enumerate(parts[: first + 1]):
-        cause = part.argument
-        is_before = index < first or (effect.kind == "gap" and cause is not None and cause.row < effect.row)
-        if cause is not None and is_before and part.rank == parts[first].rank:
-            divergences[index] = cause
-            break
-    return divergences
-
-
-def _place(frame: str) -> str:
-    """Return `train.py, line 12` from a frame as stack.json has it."""
-    file, _, rest = frame.removeprefix("File ").partition(", line ")
-    return f"{Path(file).name}, line {rest.partition(',')[0]}"

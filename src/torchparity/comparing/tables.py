@@ -42,7 +42,7 @@ def write_tables(
             files += written.files
             notes += written.notes
         if advice:
-            text = advisor_text(part.rows, part.mode, part.divergence)
+            text = advisor_text(part.rows, part.mode, None)
             files.append(_write(folder / f"{_file_name('advisor', part, parts, timestamp)}.txt", text.encode()))
     return files, notes
 

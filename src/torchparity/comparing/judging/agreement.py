@@ -1,53 +1,59 @@
-"""Decides whether the two sides of a comparison agree: whether rounding explains what they differ by."""
+"""How close two runs are as a whole: the largest deviation, and the dtypes that differ."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
+from torchparity.comparing.judging.judged_record import are_tensors
+from torchparity.comparing.judging.part import ComparedPart
+from torchparity.comparing.judging.verdict import Agreement
 from torchparity.comparing.measuring.item_comparison import ItemComparison
-from torchparity.comparing.measuring.numbers import is_number
-from torchparity.comparing.measuring.rounding import tolerance, unit_of
-from torchparity.records import PairMetrics, TensorLeaf
+from torchparity.records import TensorLeaf
+from torchparity.text import counted
 
-# Terms from which an output is taken for a sum. With fewer, an output of nothing but rounding would need inputs that
-# cancel exactly by chance.
-_FEWEST_TERMS = 4
-# Rounding errors of n terms are a random walk of about sqrt(n) units of the largest term. The largest of millions of
-# torch's sums in two orders was 6.3 times that; docs/decisions/0017 has the measurement.
-_MARGIN = 8.0
+_MOST_DTYPES = 3
 
 
-def is_apart(comparison: ItemComparison, *, has_equal_inputs: bool = False) -> bool:
-    """Tell whether the two sides differ by more than rounding; what comes from equal inputs has less of it."""
-    deviation = comparison.deviation
-    if deviation is None or deviation == 0:
-        return False
-    return deviation > tolerance(comparison.pair, has_equal_inputs=has_equal_inputs)
+def largest_deviation(parts: Sequence[ComparedPart]) -> Agreement:
+    """Return whether all that was compared is equal, else the item that is furthest off."""
+    largest, item, is_identical = 0.0, "", True
+    for part in parts:
+        for entry in _compared(part):
+            deviation = entry.deviation
+            if deviation:
+                is_identical = False
+                if largest < deviation < float("inf"):
+                    largest, item = deviation, entry.name
+    is_bitwise = all(part.mode != "statistics" for part in parts)
+    return Agreement(is_identical=is_identical, is_bitwise=is_bitwise, largest=largest, item=item)
 
 
-def is_cancelled(comparison: ItemComparison, inputs: Sequence[ItemComparison]) -> bool:
-    """Tell whether a gradient is a sum of so much that cancels that rounding is all there is to see.
+def dtype_words(parts: Sequence[ComparedPart]) -> str:
+    """Return which dtypes stand against which in how many records, "" where all are the same."""
+    pairs: Counter[tuple[str, str]] = Counter()
+    records, differing = 0, 0
+    for part in parts:
+        for group in part.groups:
+            records += 1
+            found = set(_differing_dtypes(group))
+            pairs.update(found)
+            differing += bool(found)
+    if not pairs:
+        return ""
+    said = " and ".join(f"{mine} against {other}" for (mine, other), _ in pairs.most_common(_MOST_DTYPES))
+    return f"{said} in {differing:,} of {counted(records, 'record')}"
 
-    The gradient of a bias before a batch norm, say, is zero but for rounding.
-    """
-    leaf = comparison.baseline.leaf if comparison.baseline is not None else None
-    sources = [entry.baseline for entry in inputs if entry.baseline is not None and entry.baseline.is_tensor]
-    difference = _largest_difference(comparison)
-    if not isinstance(leaf, TensorLeaf) or not sources or difference is None or comparison.direction == "forward":
-        return False
-    elements = max(side.leaf.numel for side in sources if isinstance(side.leaf, TensorLeaf))
-    terms = elements / max(1, leaf.numel)
-    extremes = (value for side in sources for value in side.values()[:2])
-    scale = max((abs(value) for value in extremes if is_number(value) and math.isfinite(value)), default=0.0)
-    return terms >= _FEWEST_TERMS and difference <= _MARGIN * unit_of(leaf.dtype) * scale * math.sqrt(terms)
+
+def _differing_dtypes(group: Sequence[ItemComparison]) -> Iterator[tuple[str, str]]:
+    for entry in group:
+        mine, other = entry.pair.candidate, entry.pair.baseline
+        if mine is None or other is None:
+            continue
+        left, right = mine.leaf, other.leaf
+        if isinstance(left, TensorLeaf) and isinstance(right, TensorLeaf) and left.dtype != right.dtype:
+            yield left.dtype.removeprefix("torch."), right.dtype.removeprefix("torch.")
 
 
-def _largest_difference(comparison: ItemComparison) -> float | None:
-    """Return the largest absolute difference of two elements that is known."""
-    if isinstance(comparison.outcome, PairMetrics):
-        return None if comparison.mismatched else comparison.outcome.max_abs
-    if comparison.statistics is None:
-        return None
-    differences = [abs(difference) for difference in comparison.statistics.absolute[:2] if difference is not None]
-    return max(differences, default=None)
+def _compared(part: ComparedPart) -> Iterator[ItemComparison]:
+    return (entry for group in part.groups for entry in group if entry.deviation and are_tensors(entry))

@@ -1,11 +1,55 @@
-"""Decides how much of two runs was compared: whether anything was, and what only one of them holds."""
+"""How much of two runs was compared: what only one of them has, and whether there was anything to compare."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+import msgspec
+
 from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.records import Leaf, TensorLeaf
+from torchparity.text import counted
+
+# Of another model a few records pair by chance: the first convolution, the loss.
+_SMALLEST_SHARE = 0.1
+_FEWEST_RECORDS = 20
+
+
+class Coverage(msgspec.Struct, frozen=True, kw_only=True):
+    """Counts of what was paired and compared, and of what was not."""
+
+    has_compared: bool
+    paired: int
+    unpaired_records: int = 0
+    unpaired_parts: int = 0
+    unreadable_rows: int = 0
+
+    @property
+    def is_of_another_model(self) -> bool:
+        """Whether so few records pair that the runs cannot be of one model."""
+        records = self.paired + self.unpaired_records
+        return records >= _FEWEST_RECORDS and self.paired < _SMALLEST_SHARE * records
+
+    def why_not(self) -> str:
+        """Return why the runs cannot be compared, "" where they can."""
+        if not self.paired:
+            return "they have no record in common"
+        if self.has_compared:
+            return ""
+        return f"there are {self._unread}" if self.unreadable_rows else "their common records hold nothing to compare"
+
+    def left_out(self) -> str:
+        """Return what could not be compared, as the end of a sentence; "" where everything was."""
+        left_out = [f"{counted(self.unpaired_records, 'record')} of one run alone"] if self.unpaired_records else []
+        if self.unpaired_parts:
+            word = "ranks or steps" if self.unpaired_parts > 1 else "rank or step"
+            left_out.append(f"{self.unpaired_parts} {word} of one run alone")
+        left_out += [self._unread] if self.unreadable_rows else []
+        return f"; {' and '.join(left_out)} could not be compared" if left_out else ""
+
+    @property
+    def _unread(self) -> str:
+        return f"{counted(self.unreadable_rows, 'row')} whose data is missing or unreadable in one run"
 
 
 def has_compared(comparisons: Iterable[ItemComparison]) -> bool:

@@ -23,6 +23,7 @@ class Kind(str, Enum):
     DTYPE = "dtype"  # the runs compute in different dtypes, and what differs is what that explains
     MODEL = "another model"
     BATCH = "batch size"
+    CALL = "another call"  # a call that only one run makes, or that received another call's result
     UNRECORDED = "unrecorded step"  # an input differs although everything recorded that made it agrees
     UNKNOWN = "cannot tell"
 
@@ -33,7 +34,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     `item` is named without its record (`output.0`). `deviation` is how far it is off, relative to the baseline and
     infinite where that has no meaning; `expected` is what rounding explains of it; `input_deviation` is the largest
     of what the record received. `values` are an argument's, the candidate's first. `lines` are the user's innermost
-    line and, where it is another, the innermost line outside of torch. `explanation` says in a clause what makes it so
+    line and, where it is another, the innermost line outside of torch. `sources` made the item, as the runs tell, and `partner` is what the other run has instead. `explanation` says in a clause what makes it so
     ("every matmul has an error of TF32's size"), "" where nothing is known.
     """
 
@@ -50,8 +51,10 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     input_deviation: float = 0.0
     values: tuple[str, str] | None = None
     lines: tuple[str, ...] = ()
-    sources: tuple[str, ...] = ()  # of an input: who made it, as the run says
+    sources: tuple[str, ...] = ()
+    partner: str | None = None  # of another call: the record that only one run has
     explanation: str = ""
+    is_shown: bool = True  # False where the effect stays within rounding
     is_certain: bool = True  # False where the run tells no data flow and content was matched instead
 
 
@@ -59,6 +62,7 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True):
     """How close two runs are where nothing is blamed."""
 
     is_identical: bool
+    is_bitwise: bool = False  # compared by values or checksums, which show every bit
     largest: float = 0.0  # deviation
     item: str = ""  # that has it, with its record
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from torchparity.comparing.judging.divergence import Divergence
-from torchparity.comparing.judging.headline import amount_text
+from torchparity.comparing.judging.sentences import amount_text
+from torchparity.comparing.judging.verdict import Finding
 from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.comparing.measuring.mode import Mode
 from torchparity.comparing.msprobe.rows import TableRow
@@ -41,7 +41,7 @@ _INCOMPARABLE = "No row could be compared: check that both runs are of one model
 _ALL_PASSED = "All data in comparison result meets the accuracy requirements."
 
 
-def advisor_text(rows: Sequence[TableRow], mode: Mode, divergence: Divergence | None = None) -> str:
+def advisor_text(rows: Sequence[TableRow], mode: Mode, divergence: Finding | None = None) -> str:
     """Return msprobe's three labelled lines: the first suspect row in table order, its name, and advice.
 
     If no row fails msprobe's verdict, the row where the runs first diverge is the suspect.

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from torchparity.comparing.judging.agreement import is_apart
-from torchparity.comparing.judging.divergence import Divergence
+from torchparity.comparing.measuring.rounding import is_apart
 from torchparity.comparing.measuring.checksums import checksum_of
 from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.comparing.measuring.mode import Mode
@@ -34,8 +33,6 @@ class JudgedPart(Protocol):
     def rows(self) -> Sequence[TableRow]: ...
     @property
     def frame(self) -> pl.DataFrame: ...
-    @property
-    def divergence(self) -> Divergence | None: ...
     @property
     def parents(self) -> Mapping[str, str | None]: ...
     def stack_of(self, record: str, /) -> Sequence[str]: ...

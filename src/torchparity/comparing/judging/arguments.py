@@ -1,0 +1,96 @@
+"""Arguments of a call that are no tensors, or a tensor in one run alone: those that differ."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from torchparity.comparing.judging.judged_record import JudgedRecord, are_tensors
+from torchparity.comparing.measuring.item_comparison import ItemComparison
+from torchparity.comparing.pairing.items import Side
+from torchparity.records import Leaf, TensorLeaf, ValueLeaf
+
+# Numbers that a program reads out of a tensor are rounded as the tensor was.
+_ROUNDED_NUMBER = 1e-5
+_COMPARED = frozenset({"bool", "int", "float", "complex", "slice", "torch.Size", "str"})
+_MISSING = "nothing"
+_LONGEST_TEXT = 60
+
+
+class ArgumentDifference(msgspec.Struct, frozen=True):
+    """An argument that differs, with both values as text."""
+
+    item: ItemComparison
+    name: str
+    values: tuple[str, str]
+    is_one_sided: bool  # only one run passes it; its partner may pass the same by default
+
+
+def differing_arguments(record: JudgedRecord, *, are_numbers_exact: bool) -> list[ArgumentDifference]:
+    """Return the arguments that differ; with `are_numbers_exact` no float is taken for a rounded one."""
+    both: list[ArgumentDifference] = []
+    alone: list[tuple[ItemComparison, bool]] = []  # and whether it is the candidate's
+    for entry in record.items:
+        if not entry.is_input or are_tensors(entry):
+            continue
+        mine, other = entry.candidate, entry.baseline
+        if mine is not None and other is not None:
+            if _differ(mine.leaf, other.leaf, exact=are_numbers_exact):
+                both.append(_difference(record, entry, _text(mine), _text(other), is_one_sided=False))
+        elif _says_something(mine or other):
+            alone.append((entry, mine is not None))
+    return both + _one_sided(record, alone)
+
+
+def _one_sided(record: JudgedRecord, alone: Sequence[tuple[ItemComparison, bool]]) -> list[ArgumentDifference]:
+    """Return what one run alone passes: not what the other passes under another name."""
+    left = [_text(entry.candidate) for entry, is_candidates in alone if is_candidates and entry.candidate]
+    right = [_text(entry.baseline) for entry, is_candidates in alone if not is_candidates and entry.baseline]
+    differences = []
+    for entry, is_candidates in alone:
+        side, others = (entry.candidate, right) if is_candidates else (entry.baseline, left)
+        text = _text(side)
+        if text in others:
+            others.remove(text)
+            continue
+        values = (text, _MISSING) if is_candidates else (_MISSING, text)
+        differences.append(_difference(record, entry, *values, is_one_sided=True))
+    return differences
+
+
+def _difference(
+    record: JudgedRecord, entry: ItemComparison, mine: str, other: str, *, is_one_sided: bool
+) -> ArgumentDifference:
+    return ArgumentDifference(entry, record.short_name(entry), (mine, other), is_one_sided)
+
+
+def _differ(mine: Leaf, other: Leaf, *, exact: bool) -> bool:
+    if not isinstance(mine, ValueLeaf) or not isinstance(other, ValueLeaf):
+        return (mine is None) != (other is None) and _is_compared(mine or other)
+    if not {mine.type, other.type} <= _COMPARED or mine.value == other.value:
+        return False
+    if mine.value != mine.value and other.value != other.value:  # nan is not itself
+        return False
+    numbers = [value for value in (mine.value, other.value) if isinstance(value, (int, float))]
+    if len(numbers) == 2 and "float" in (mine.type, other.type) and not exact:
+        return abs(numbers[0] - numbers[1]) > _ROUNDED_NUMBER * max(map(abs, numbers))
+    return True
+
+
+def _is_compared(leaf: Leaf) -> bool:
+    return isinstance(leaf, TensorLeaf) or (isinstance(leaf, ValueLeaf) and leaf.type in _COMPARED)
+
+
+def _says_something(side: Side | None) -> bool:
+    return side is not None and _is_compared(side.leaf)
+
+
+def _text(side: Side | None) -> str:
+    leaf = side.leaf if side is not None else None
+    if isinstance(leaf, TensorLeaf):
+        return f"a tensor of shape {list(leaf.shape)}"
+    if not isinstance(leaf, ValueLeaf):
+        return _MISSING
+    text = repr(leaf.value) if isinstance(leaf.value, str) else str(leaf.value)
+    return text if len(text) <= _LONGEST_TEXT else f"{text[: _LONGEST_TEXT - 1]}…"

@@ -1,0 +1,81 @@
+"""What is known about one part while its records are judged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from torchparity.comparing.judging.code_lines import code_lines
+from torchparity.comparing.judging.data_flow import DataFlow
+from torchparity.comparing.judging.expectations import Expectations
+from torchparity.comparing.judging.judged_record import JudgedRecord, judged_records
+from torchparity.comparing.judging.part import ComparedPart
+from torchparity.comparing.judging.verdict import Finding, Kind
+from torchparity.comparing.measuring.item_comparison import ItemComparison
+from torchparity.comparing.pairing.records import RecordPair
+from torchparity.records import Origin
+
+EarlierSteps = Mapping[int, Mapping[str, JudgedRecord]]
+
+
+class PartContext:
+    """The records of one part, their data flow, and what earlier steps of the same rank gave."""
+
+    def __init__(self, part: ComparedPart, earlier: EarlierSteps, *, uses_tf32: bool) -> None:
+        self.part, self.earlier = part, earlier
+        self.records, self.alone = judged_records(part.pairs, part.groups)
+        self.by_name = {record.name: record for record in self.records}
+        self.flow = DataFlow(part.candidate, part.baseline, self.records)
+        self.expectations = Expectations(self.by_name, part.parents, uses_tf32=uses_tf32)
+        self.containers = {parent for parent in part.parents.values() if parent is not None}
+        self.blamed: dict[str, Finding] = {}  # by record: its outputs are explained by the finding
+        self._first_alone = min((position for position, pair in self.alone if not pair.is_recompute), default=None)
+
+    def maker(self, origin: Origin) -> JudgedRecord | None:
+        """Return the pair of records that made something, in this step or in an earlier one."""
+        if origin.kind == "record":
+            return self.by_name.get(origin.name)
+        if origin.kind == "earlier" and origin.step is not None:
+            return self.earlier.get(origin.step, {}).get(origin.name)
+        return None
+
+    def alone_before(self, position: int) -> RecordPair | None:
+        """Return the first record before a position that only one run has."""
+        if self._first_alone is None or self._first_alone > position:
+            return None
+        return next(pair for place, pair in self.alone if place == self._first_alone)
+
+    def finding(
+        self,
+        kind: Kind,
+        record: JudgedRecord,
+        entry: ItemComparison,
+        *,
+        expected: float = 0.0,
+        values: tuple[str, str] | None = None,
+        sources: Sequence[str] = (),
+        partner: str | None = None,
+        explanation: str = "",
+        is_shown: bool = True,
+        is_certain: bool = True,
+    ) -> Finding:
+        """Return a finding about one item of a record."""
+        return Finding(
+            kind=kind,
+            step=self.part.step,
+            rank=self.part.rank,
+            row=record.row_of(entry),
+            record=record.name,
+            baseline_record=record.baseline_name,
+            item=record.short_name(entry),
+            module=self.part.parents.get(record.name),
+            deviation=entry.deviation or 0.0,
+            expected=expected,
+            input_deviation=record.input_deviation,
+            values=values,
+            lines=code_lines(self.part.lines_of(record.name)),
+            sources=tuple(sources),
+            partner=partner,
+            explanation=explanation,
+            is_shown=is_shown,
+            is_certain=is_certain,
+        )

@@ -1,0 +1,156 @@
+"""Findings about what a record received: weights, data, another call's result, a step that was not recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torchparity.comparing.judging.context import PartContext
+from torchparity.comparing.judging.judged_record import JudgedRecord
+from torchparity.comparing.judging.verdict import Finding, Kind
+from torchparity.comparing.measuring.deviation import has_other_shape
+from torchparity.comparing.measuring.item_comparison import ItemComparison
+from torchparity.comparing.measuring.rounding import tolerance, unit_of
+from torchparity.comparing.pairing.items import ItemPair
+from torchparity.naming import backward_of, forward_of, is_module_name
+from torchparity.records import Origin, TensorLeaf
+
+# Weights and data are the same numbers, or the same numbers rounded to another dtype, or were computed on another
+# device before the recording began: a few units in the last place.
+_UNITS_OF_COPIES = 4.0
+# A view of part of an output may be off where the statistics of the whole show nothing.
+_SMALLEST_SHOWN = 1e-6
+
+
+def input_finding(context: PartContext, record: JudgedRecord) -> Finding | None:
+    """Return the input that nobody who made it explains, the one that is furthest off."""
+    findings = [
+        found
+        for entry in record.received
+        if entry.deviation and (found := _input(context, record, entry)) is not None
+    ]
+    return max(findings, key=lambda found: found.deviation, default=None)
+
+
+def _input(context: PartContext, record: JudgedRecord, entry: ItemComparison) -> Finding | None:
+    if record.direction == "backward":
+        return _gradient(context, record, entry)
+    origins = context.flow.origins(entry)
+    if not origins or all(origin.kind == "unknown" for origin in origins):
+        return _by_content(context, record, entry)
+    makers = [origin for origin in origins if origin.kind in ("record", "earlier")]
+    if makers:
+        return _computed(context, record, entry, makers)
+    if any(origin.kind == "uninitialised" for origin in origins) or not is_more_than_a_copy(entry):
+        return None
+    kind = Kind.DATA if origins[0].kind == "outside" else Kind.WEIGHTS
+    return context.finding(kind, record, entry, sources=list(map(text_of, origins)))
+
+
+def _computed(
+    context: PartContext, record: JudgedRecord, entry: ItemComparison, makers: Sequence[Origin]
+) -> Finding | None:
+    """Return a finding where those who made an input agree and the input does not."""
+    sources = [text_of(origin) for origin in makers]
+    other = [origin for origin in context.flow.baseline_origins(entry) if origin.kind == "record"]
+    alone = _only_in_one_run(context, makers, other)
+    if alone is not None:
+        if entry.deviation is not None and entry.deviation > tolerance(entry.pair):
+            return context.finding(Kind.CALL, record, entry, sources=sources, partner=alone)
+        return None
+    records = [context.maker(origin) for origin in makers]
+    if any(maker is None or maker.deviation != 0 or maker.passes_on for maker in records):
+        return None
+    if any(maker is not None and _counts_nothing(maker) for maker in records):
+        return None
+    if not _is_shown_by_the_whole(entry, [maker for maker in records if maker is not None]):
+        return None
+    return context.finding(Kind.UNRECORDED, record, entry, sources=sources)
+
+
+def _only_in_one_run(context: PartContext, mine: Sequence[Origin], other: Sequence[Origin]) -> str | None:
+    """Return the record that made the input in one run and has no partner in the other."""
+    for origin in mine:
+        if origin.kind == "record" and origin.name not in context.by_name:
+            return origin.name
+    paired = {record.baseline_name for record in context.records}
+    return next((origin.name for origin in other if origin.name not in paired), None)
+
+
+def _counts_nothing(maker: JudgedRecord) -> bool:
+    """Tell whether nothing that a record returned was compared: it wrote in place, or only raw memory."""
+    return not maker.returned
+
+
+def _is_shown_by_the_whole(entry: ItemComparison, makers: Sequence[JudgedRecord]) -> bool:
+    """Tell whether the statistics of what was made would show the difference, if it had been there."""
+    if entry.metrics is not None or entry.checksums is not None:
+        return True
+    mine = entry.baseline.values()[3] if entry.baseline is not None else None
+    norms = [side.values()[3] for maker in makers for out in maker.returned if (side := out.baseline) is not None]
+    largest = max((abs(norm) for norm in norms if isinstance(norm, (int, float))), default=0.0)
+    if not isinstance(mine, (int, float)) or not largest or entry.deviation is None:
+        return True
+    return bool(entry.deviation * abs(mine) > _SMALLEST_SHOWN * largest)
+
+
+def _gradient(context: PartContext, record: JudgedRecord, entry: ItemComparison) -> Finding | None:
+    """Return a finding where a gradient differs that agreed when those who use the output returned it."""
+    if has_other_shape(entry.pair) or record.is_module:
+        return None
+    users = context.flow.consumers(forward_of(record.name)) if context.flow.is_recorded else ()
+    sources = [context.by_name.get(backward_of(user)) for user in users]
+    if not users:
+        return None if context.flow.is_recorded else _by_content(context, record, entry)
+    if any(source is None or source.deviation != 0 or source.passes_on or not source.returned for source in sources):
+        return None
+    if entry.deviation is None or entry.deviation <= tolerance(entry.pair):
+        return None  # autograd may add the same gradients in another order
+    return context.finding(Kind.UNRECORDED, record, entry, sources=[backward_of(user) for user in users])
+
+
+def _by_content(context: PartContext, record: JudgedRecord, entry: ItemComparison) -> Finding | None:
+    """Return a finding in a run that tells no data flow: inputs are matched by content, and gaps are guessed."""
+    if entry.deviation is None or entry.deviation <= tolerance(entry.pair):
+        return None
+    makers = [context.by_name[name] for name in context.flow.producers(entry) if name in context.by_name]
+    makers = [maker for maker in makers if maker.position < record.position]
+    if any(maker.deviation != 0 for maker in makers):
+        return None
+    kind = Kind.UNRECORDED if makers or record.direction != "forward" else _kind_by_content(context, record, entry)
+    alone = context.alone_before(record.position)
+    if kind is not Kind.WEIGHTS and alone is not None:
+        partner = alone.candidate or alone.baseline
+        name = partner.name if partner is not None else None
+        return context.finding(Kind.CALL, record, entry, partner=name, is_certain=False)
+    return context.finding(kind, record, entry, sources=[maker.name for maker in makers], is_certain=False)
+
+
+def _kind_by_content(context: PartContext, record: JudgedRecord, entry: ItemComparison) -> Kind:
+    leaf = entry.baseline.leaf if entry.baseline is not None else None
+    if entry.role == "parameters":
+        return Kind.WEIGHTS
+    if not isinstance(leaf, TensorLeaf) or not leaf.requires_grad:
+        return Kind.DATA
+    if is_module_name(record.name) and record.position:
+        return Kind.UNRECORDED  # its weights are its parameters; what else needs a gradient was computed
+    return Kind.WEIGHTS
+
+
+def is_more_than_a_copy(entry: ItemComparison) -> bool:
+    """Tell whether two tensors from outside differ by more than the rounding of a copy."""
+    return entry.deviation is not None and entry.deviation > _UNITS_OF_COPIES * coarser_unit(entry.pair)
+
+
+def coarser_unit(pair: ItemPair) -> float:
+    """Return the unit roundoff of the coarser of two dtypes."""
+    sides = (pair.candidate, pair.baseline)
+    return max(unit_of(side.leaf.dtype) for side in sides if side is not None and isinstance(side.leaf, TensorLeaf))
+
+
+def text_of(origin: Origin) -> str:
+    """Return an origin as a person reads it: `parameter fc.weight`, `Functional.linear.0.forward`."""
+    if origin.kind == "record":
+        return origin.name
+    if origin.kind == "earlier":
+        return f"step {origin.step}, {origin.name}"
+    return f"{origin.kind} {origin.name}".strip()

@@ -1,0 +1,120 @@
+"""A pair of records as the judge sees it: the tensors that count as received and as returned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import msgspec
+
+from torchparity.comparing.measuring.item_comparison import ItemComparison
+from torchparity.comparing.pairing.records import RecordPair
+from torchparity.naming import is_module_name
+from torchparity.records import TensorLeaf
+
+
+class JudgedRecord(msgspec.Struct, eq=False):
+    """A record of both runs with the comparisons of its items.
+
+    `deviation` is the largest of what it returned: 0 where all of it is equal, None where nobody can tell. Items that
+    hold no value (raw memory, what the call overwrites) are in neither list.
+    """
+
+    name: str
+    baseline_name: str
+    direction: str
+    first_row: int
+    position: int  # in the order of time
+    items: Sequence[ItemComparison]
+    received: list[ItemComparison] = []
+    returned: list[ItemComparison] = []
+    deviation: float | None = 0.0
+    passes_on: bool = False  # in one of the runs it returned what it received
+
+    @property
+    def is_module(self) -> bool:
+        """Whether the record is a module's."""
+        return is_module_name(self.name)
+
+    @property
+    def input_deviation(self) -> float:
+        """The largest deviation of what it received."""
+        return max((entry.deviation or 0.0 for entry in self.received), default=0.0)
+
+    @property
+    def has_equal_inputs(self) -> bool:
+        """Whether everything that it received is known to be equal."""
+        return all(entry.deviation == 0 for entry in self.received)
+
+    def row_of(self, comparison: ItemComparison) -> int:
+        """Return the row of one of its items in the part's table."""
+        return self.first_row + next(number for number, entry in enumerate(self.items) if entry is comparison)
+
+    def short_name(self, comparison: ItemComparison) -> str:
+        """Return an item's name without its record."""
+        if comparison.candidate is not None:
+            return comparison.candidate.name.removeprefix(f"{self.name}.")
+        return comparison.name.removeprefix(f"{self.baseline_name}.")
+
+
+def are_tensors(comparison: ItemComparison) -> bool:
+    """Tell whether both runs have a tensor there."""
+    mine, other = comparison.pair.candidate, comparison.pair.baseline
+    return (
+        mine is not None
+        and other is not None
+        and mine.leaf.__class__ is TensorLeaf
+        and other.leaf.__class__ is TensorLeaf
+    )
+
+
+def judged_records(
+    pairs: Sequence[RecordPair], groups: Sequence[Sequence[ItemComparison]]
+) -> tuple[list[JudgedRecord], list[tuple[int, RecordPair]]]:
+    """Return the records of both runs in the order of time, and those of one run alone, each with its position.
+
+    Gradients of parameters may stand among forward records, and belong after the last backward record.
+    """
+    first_rows, rows = [], 0
+    for group in groups:
+        first_rows.append(rows)
+        rows += len(group)
+    numbers = _in_order_of_time(pairs)
+    both, alone = [], []
+    for position, number in enumerate(numbers):
+        pair = pairs[number]
+        if pair.candidate is None or pair.baseline is None:
+            alone.append((position, pair))
+            continue
+        name, baseline_name = pair.candidate.name, pair.baseline.name
+        both.append(
+            JudgedRecord(name, baseline_name, pair.candidate.direction, first_rows[number], position, groups[number])
+        )
+    return both, alone
+
+
+def split_items(record: JudgedRecord, is_value: Callable[[ItemComparison], bool]) -> None:
+    """Fill in what a record received and returned; `is_value` tells what counts."""
+    record.received = [entry for entry in record.items if entry.is_input and are_tensors(entry) and is_value(entry)]
+    record.returned = [entry for entry in record.items if not entry.is_input and are_tensors(entry) and is_value(entry)]
+    record.deviation = _largest(entry.deviation for entry in record.returned)
+
+
+def _largest(deviations: Iterable[float | None]) -> float | None:
+    largest: float | None = 0.0
+    for deviation in deviations:
+        if deviation is None:
+            return None
+        largest = max(largest, deviation) if largest is not None else None
+    return largest
+
+
+def _in_order_of_time(pairs: Sequence[RecordPair]) -> list[int]:
+    directions = [record.direction for pair in pairs if (record := pair.candidate or pair.baseline) is not None]
+    late = [number for number, direction in enumerate(directions) if direction == "parameters_grad"]
+    if not late:
+        return list(range(len(pairs)))
+    rest = [number for number, direction in enumerate(directions) if direction != "parameters_grad"]
+    last = max(
+        (place for place, number in enumerate(rest) if directions[number] == "backward"), default=len(rest) - 1
+    )
+    return rest[: last + 1] + late + rest[last + 1 :]

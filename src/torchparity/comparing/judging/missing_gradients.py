@@ -1,0 +1,74 @@
+"""Findings about gradients that come in one run alone: a detached branch, a frozen weight, a lost gradient."""
+
+from __future__ import annotations
+
+from torchparity.comparing.judging.context import PartContext
+from torchparity.comparing.judging.inputs import text_of
+from torchparity.comparing.judging.judged_record import JudgedRecord, are_tensors
+from torchparity.comparing.judging.verdict import Finding, Kind
+from torchparity.comparing.measuring.item_comparison import ItemComparison
+from torchparity.comparing.pairing.items import Side
+from torchparity.naming import forward_of
+from torchparity.records import TensorLeaf
+
+_SIDES = ("the candidate", "the baseline")
+
+
+def missing_gradient(context: PartContext) -> Finding | None:
+    """Return the first place where one run stops asking for a gradient that the other has."""
+    lost = _first_one_sided(context)
+    is_backward_alone = any(
+        (record := pair.candidate or pair.baseline) is not None and record.direction == "backward"
+        for _, pair in context.alone
+    )
+    if lost is None and not is_backward_alone:
+        return None
+    for record in context.records:
+        if record.direction == "forward" and not record.passes_on and record.name not in context.containers:
+            entry = next(filter(_asks_in_one_run, record.items), None)
+            if entry is not None:
+                return _not_asked(context, record, entry)
+    return None if lost is None else _lost(context, *lost)
+
+
+def _first_one_sided(context: PartContext) -> tuple[JudgedRecord, ItemComparison] | None:
+    """Return the first gradient that a backward record returned in one run alone."""
+    for record in context.records:
+        if record.direction != "backward" or record.is_module or record.passes_on:
+            continue
+        forward = context.by_name.get(forward_of(record.name))
+        if forward is not None and forward.passes_on:
+            continue
+        for entry in record.items:
+            if not entry.is_input and not are_tensors(entry) and (_is_tensor(entry.candidate, entry.baseline)):
+                return record, entry
+    return None
+
+
+def _is_tensor(*sides: Side | None) -> bool:
+    return any(side is not None and isinstance(side.leaf, TensorLeaf) for side in sides)
+
+
+def _asks_in_one_run(entry: ItemComparison) -> bool:
+    if not are_tensors(entry) or entry.candidate is None or entry.baseline is None:
+        return False
+    mine, other = entry.candidate.leaf, entry.baseline.leaf
+    if not isinstance(mine, TensorLeaf) or not isinstance(other, TensorLeaf):
+        return False
+    return None not in (mine.requires_grad, other.requires_grad) and mine.requires_grad != other.requires_grad
+
+
+def _not_asked(context: PartContext, record: JudgedRecord, entry: ItemComparison) -> Finding:
+    mine = entry.candidate.leaf if entry.candidate is not None else None
+    asks = isinstance(mine, TensorLeaf) and mine.requires_grad
+    without, having = _SIDES[::-1] if asks else _SIDES
+    sources = list(map(text_of, context.flow.origins(entry))) if entry.is_input else []
+    explanation = f"it needs no gradient in {without} and does in {having}"
+    return context.finding(
+        Kind.MISSING_GRADIENT, record, entry, sources=sources, explanation=explanation, is_shown=True
+    )
+
+
+def _lost(context: PartContext, record: JudgedRecord, entry: ItemComparison) -> Finding:
+    having = _SIDES[0] if _is_tensor(entry.candidate) else _SIDES[1]
+    return context.finding(Kind.MISSING_GRADIENT, record, entry, explanation=f"only {having} returns this gradient")

@@ -1,0 +1,76 @@
+"""Operators that the judge treats apart: those that draw random numbers, return raw memory, or communicate."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from torchparity.errors import RecordNameError
+from torchparity.naming import canonical_operator, parse_record
+
+_DRAWING = frozenset(
+    """rand randn randint randperm rand_like randn_like randint_like normal bernoulli multinomial poisson binomial
+    dropout dropout1d dropout2d dropout3d alpha_dropout feature_dropout feature_alpha_dropout native_dropout
+    normal uniform random exponential geometric cauchy log_normal gumbel_softmax rrelu fractional_max_pool2d
+    fractional_max_pool3d
+    """.split()
+)
+_DRAWING_WITH_A_RATE = {
+    "scaled_dot_product_attention": ("input.dropout_p", "input.4"),
+    "multi_head_attention_forward": ("input.dropout_p",),
+    "lstm": (),
+    "gru": (),
+    "rnn_tanh": (),
+    "rnn_relu": (),
+}
+_RAW = frozenset("empty empty_like empty_strided empty_permuted new_empty new_empty_strided resize_ resize_as_".split())
+_ROUNDING = ("norm", "softmax", "sum", "mean", "exp", "log", "gelu", "silu", "tanh", "sigmoid", "rsqrt", "loss", "entropy")
+_TF32 = ("matmul", "mm", "bmm", "linear", "addmm", "baddbmm", "conv", "attention", "einsum", "bilinear", "lstm", "gru")
+
+
+@lru_cache(maxsize=4096)
+def operator_of(record: str) -> str:
+    """Return the canonical, lower-case operator of a record, or the class of a module: `linear`, `add`, `batchnorm2d`.
+
+    In-place calls lose their underscore: `add_` is `add`.
+    """
+    try:
+        name = parse_record(record)
+    except RecordNameError:
+        return ""
+    if name.module_class is not None:
+        return name.module_class.lower()
+    last = canonical_operator(name.operator).rpartition(".")[2].lower()
+    return last if last.startswith("_") and last.endswith("__") else last.rstrip("_") or last
+
+
+def draws(record: str) -> bool:
+    """Tell whether calls of this name may draw random numbers."""
+    operator = operator_of(record)
+    return operator in _DRAWING or operator in _DRAWING_WITH_A_RATE
+
+
+def rate_items(record: str) -> tuple[str, ...] | None:
+    """Return the items one of which must not be zero for a call to draw; None where every call draws."""
+    return _DRAWING_WITH_A_RATE.get(operator_of(record))
+
+
+def returns_raw_memory(record: str) -> bool:
+    """Tell whether a call returns memory that nobody has written."""
+    return operator_of(record) in _RAW
+
+
+def communicates(record: str) -> bool:
+    """Tell whether a record is a call of torch.distributed."""
+    return record.startswith("Distributed.")
+
+
+def may_use_tf32(record: str) -> bool:
+    """Tell whether an operator multiplies matrices, which TF32 shortens."""
+    operator = operator_of(record)
+    return any(word in operator for word in _TF32)
+
+
+def rounds(record: str) -> bool:
+    """Tell whether an operator adds up many numbers or computes a function of them, so that its result is rounded."""
+    operator = operator_of(record)
+    return may_use_tf32(record) or any(word in operator for word in _ROUNDING)

@@ -1,0 +1,82 @@
+"""Findings about what a record returned: more than rounding, from inputs that agree."""
+
+from __future__ import annotations
+
+import math
+
+from torchparity.comparing.judging.context import PartContext
+from torchparity.comparing.judging.judged_record import JudgedRecord
+from torchparity.comparing.judging.operators import draws, rate_items, returns_raw_memory
+from torchparity.comparing.judging.verdict import Finding, Kind
+from torchparity.comparing.measuring.deviation import has_other_shape
+from torchparity.comparing.measuring.item_comparison import ItemComparison, Reason
+from torchparity.comparing.precision import Expectation
+from torchparity.records import ValueLeaf
+
+# From here on an operator is not linear in what its inputs are off by, and nothing can be expected of it.
+_LARGEST_JUDGED_INPUT = 0.05
+
+
+def output_finding(context: PartContext, record: JudgedRecord, *, reads_raw_memory: bool) -> Finding | None:
+    """Return the output that what the record received does not explain, with the kind of fault it is."""
+    if not record.received and record.direction == "backward":
+        return None  # nobody knows what it received
+    if record.input_deviation > _LARGEST_JUDGED_INPUT or returns_raw_memory(record.name):
+        return None
+    wrong: list[tuple[float, ItemComparison, Expectation]] = []
+    for entry in record.returned:
+        if not entry.deviation:
+            continue
+        expectation = context.expectations.of(record, entry)
+        if entry.deviation > expectation.tolerance:
+            excess = entry.deviation / expectation.tolerance if expectation.tolerance else math.inf
+            wrong.append((excess, entry, expectation))
+    if not wrong:
+        return None
+    _, worst, expectation = max(wrong, key=lambda entry: (entry[0], entry[1].deviation or 0.0))
+    kind = _kind(record, worst, reads_raw_memory=reads_raw_memory)
+    return context.finding(
+        kind,
+        record,
+        worst,
+        expected=expectation.tolerance,
+        explanation=expectation.reason,
+        is_certain=context.flow.is_recorded or record.has_equal_inputs,
+    )
+
+
+def _kind(record: JudgedRecord, entry: ItemComparison, *, reads_raw_memory: bool) -> Kind:
+    if has_other_shape(entry.pair):
+        return Kind.SHAPE
+    if reads_raw_memory:
+        return Kind.UNINITIALISED
+    if _draws(record):
+        return Kind.RANDOM
+    if is_nonfinite(entry):
+        return Kind.NONFINITE
+    return Kind.OPERATOR
+
+
+def is_nonfinite(entry: ItemComparison) -> bool:
+    """Tell whether nan or inf stand on one side alone."""
+    if entry.mismatched:
+        return True
+    if entry.deviation != math.inf or entry.checksums is not None or entry.reason is Reason.OTHER_SHAPE:
+        return False
+    return not has_other_shape(entry.pair) and entry.is_matched
+
+
+def _draws(record: JudgedRecord) -> bool:
+    if record.direction != "forward" or not draws(record.name):
+        return False
+    items = rate_items(record.name)
+    if not items:
+        return True
+    rates = [
+        entry.baseline.leaf.value
+        for entry in record.items
+        if entry.baseline is not None
+        and isinstance(entry.baseline.leaf, ValueLeaf)
+        and record.short_name(entry) in items
+    ]
+    return any(isinstance(rate, (int, float)) and rate > 0 for rate in rates)

@@ -1,0 +1,200 @@
+"""Looks for the places where the runs part on one rank, step after step, record after record in the order of time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from torchparity.comparing.judging.arguments import ArgumentDifference, differing_arguments
+from torchparity.comparing.judging.context import PartContext
+from torchparity.comparing.judging.inputs import input_finding
+from torchparity.comparing.judging.judged_record import JudgedRecord, split_items
+from torchparity.comparing.judging.missing_gradients import missing_gradient
+from torchparity.comparing.judging.operators import returns_raw_memory, rounds
+from torchparity.comparing.judging.outputs import output_finding
+from torchparity.comparing.judging.parameter_gradients import parameter_gradient_finding, saved_value_finding
+from torchparity.comparing.judging.part import ComparedPart
+from torchparity.comparing.judging.verdict import Finding, Kind
+from torchparity.comparing.measuring.item_comparison import ItemComparison
+from torchparity.naming import backward_of, forward_of
+from torchparity.overwrites import overwrites
+from torchparity.records import TensorLeaf
+
+# So many calls that round gave the same bits from the same inputs: the two runs compute alike, and the first that does
+# not is where they part, however little it is off.
+_FEWEST_EQUAL_CALLS = 3
+
+
+class RankSearch:
+    """The findings of one rank, in the order of time; `contexts` has what is known of each step."""
+
+    def __init__(self, *, uses_tf32: bool) -> None:
+        self.findings: list[tuple[int, Finding]] = []  # with the position of the record
+        self.contexts: dict[int, PartContext] = {}
+        self._uses_tf32 = uses_tf32
+        self._tainted: dict[int, set[str]] = {}  # by step: records that a finding explains
+        self._is_equal_so_far = True
+        self._equal_calls = 0
+        self._first_unequal: tuple[JudgedRecord, ItemComparison, int] | None = None
+
+    def add_step(self, part: ComparedPart) -> None:
+        """Look through the next step."""
+        earlier = {step: context.by_name for step, context in self.contexts.items()}
+        context = PartContext(part, earlier, uses_tf32=self._uses_tf32)
+        self.contexts[part.step] = context
+        self._tainted[part.step] = set()
+        for record in context.records:
+            if any(entry.deviation != 0 for entry in record.items):
+                self._judge(context, record)
+            elif record.direction == "forward" and rounds(record.name):
+                self._equal_calls += 1
+        gradient = missing_gradient(context)
+        if gradient is not None:
+            self._add(context, context.by_name[gradient.record], gradient)
+        self.findings.sort(key=lambda entry: (entry[1].step, entry[0]))
+
+    @property
+    def has_shown(self) -> bool:
+        """Whether anything was found that is more than rounding."""
+        return any(finding.is_shown for _, finding in self.findings)
+
+    def _judge(self, context: PartContext, record: JudgedRecord) -> None:
+        reads_raw_memory = self._split(context, record)
+        if record.name in context.containers or (record.is_module and forward_of(record.name) in context.containers):
+            return
+        if record.direction == "debug":
+            found = saved_value_finding(context, record)
+        elif record.direction == "parameters_grad":
+            found = None if self._is_tainted(context, record) else parameter_gradient_finding(context, record)
+        elif self._is_tainted(context, record):
+            self._tainted[context.part.step].add(record.name)
+            return
+        else:
+            found = self._found(context, record, reads_raw_memory=reads_raw_memory)
+        if found is not None:
+            self._add(context, record, found)
+        self._note_equality(context, record)
+
+    def _found(self, context: PartContext, record: JudgedRecord, *, reads_raw_memory: bool) -> Finding | None:
+        if record.passes_on:
+            return None
+        received = input_finding(context, record)
+        if received is not None:
+            return received
+        forward = context.by_name.get(forward_of(record.name)) if record.direction == "backward" else None
+        returned = None
+        if forward is None or not forward.passes_on:
+            returned = output_finding(context, record, reads_raw_memory=reads_raw_memory)
+        if record.direction == "forward" and (returned is None or returned.kind is not Kind.UNINITIALISED):
+            arguments = differing_arguments(record, are_numbers_exact=self._is_equal_so_far)
+            if arguments:
+                return self._of_arguments(context, record, arguments, returned)
+        if returned is not None and returned.kind is Kind.OPERATOR and returned.input_deviation > 0:
+            return self._traced_back(context, record, returned)
+        return returned
+
+    def _of_arguments(
+        self,
+        context: PartContext,
+        record: JudgedRecord,
+        arguments: Sequence[ArgumentDifference],
+        returned: Finding | None,
+    ) -> Finding | None:
+        """Return the argument that differs; one that only one run passes is news only where the result differs."""
+        certain = [argument for argument in arguments if not argument.is_one_sided]
+        if returned is None and not certain and record.deviation == 0:
+            return None
+        chosen = (certain or list(arguments))[0]
+        return context.finding(
+            Kind.ARGUMENT,
+            record,
+            chosen.item,
+            values=chosen.values,
+            expected=returned.expected if returned is not None else 0.0,
+            is_shown=returned is not None,
+        )
+
+    def _traced_back(self, context: PartContext, record: JudgedRecord, found: Finding) -> Finding:
+        """Return the first record that is not bit-equal where many before it are, instead of one that exceeds it."""
+        first = self._first_unequal
+        if first is None or first[2] < _FEWEST_EQUAL_CALLS or first[0].name not in context.by_name:
+            return found
+        origin, entry, _ = first
+        if context.by_name[origin.name] is not origin:
+            return found
+        explanation = f"all before it is bit-equal, and from it on the difference grows until {record.name}"
+        return context.finding(
+            Kind.OPERATOR, origin, entry, expected=entry.deviation or 0.0, explanation=explanation
+        )
+
+    def _note_equality(self, context: PartContext, record: JudgedRecord) -> None:
+        if record.deviation == 0 or record.passes_on:
+            return
+        if self._is_equal_so_far and record.has_equal_inputs and record.returned and self._first_unequal is None:
+            worst = max(record.returned, key=lambda entry: entry.deviation or 0.0)
+            if worst.deviation:
+                self._first_unequal = record, worst, self._equal_calls
+        if record.returned and not returns_raw_memory(record.name):
+            self._is_equal_so_far = False
+
+    def _add(self, context: PartContext, record: JudgedRecord, found: Finding) -> None:
+        position = context.by_name[found.record].position
+        self.findings.append((position, found))
+        if found.is_shown:
+            self._tainted[context.part.step] |= {record.name, found.record}
+
+    def _split(self, context: PartContext, record: JudgedRecord) -> bool:
+        """Fill in what a record received and returned; tell whether it read memory that nobody had written."""
+        flow, reads_raw_memory = context.flow, False
+
+        def is_value(entry: ItemComparison) -> bool:
+            nonlocal reads_raw_memory
+            if entry.is_input and overwrites(record.name, record.short_name(entry)):
+                return False
+            if not entry.deviation:
+                return True
+            is_raw = any(origin.kind == "uninitialised" for origin in flow.origins(entry))
+            if is_raw and entry.is_input:
+                reads_raw_memory = True
+            return not is_raw
+
+        split_items(record, is_value)
+        record.passes_on = record.direction == "forward" and self._passes_on(context, record)
+        return reads_raw_memory
+
+    def _passes_on(self, context: PartContext, record: JudgedRecord) -> bool:
+        """Tell whether a call returned what it received, in one of the runs."""
+        sides = ((context.part.candidate, "candidate", record.name), (context.part.baseline, "baseline", record.baseline_name))
+        for part, side, name in sides:
+            for entry in record.returned:
+                leaf = getattr(entry, side).leaf
+                origins = part.origins_of(leaf) if isinstance(leaf, TensorLeaf) else ()
+                if origins and all(origin.kind != "record" or origin.name != name for origin in origins):
+                    return True
+        return False
+
+    def _is_tainted(self, context: PartContext, record: JudgedRecord) -> bool:
+        """Tell whether a finding explains what a record received."""
+        if not self.has_shown:
+            return False
+        if not context.flow.is_recorded:
+            return True
+        tainted = self._tainted[context.part.step]
+        if record.direction == "backward":
+            forward = forward_of(record.name)
+            users = map(backward_of, context.flow.consumers(forward))
+            return forward in tainted or any(user in tainted for user in users)
+        for entry in record.received or record.returned:
+            if entry.deviation == 0:
+                continue
+            makers = [origin for origin in context.flow.origins(entry) if origin.kind in ("record", "earlier")]
+            if not makers and record.direction != "forward":
+                return True
+            for origin in makers:
+                step = context.part.step if origin.kind == "record" else origin.step
+                if step is not None and origin.name in self._tainted.get(step, ()):
+                    return True
+        return False
+
+

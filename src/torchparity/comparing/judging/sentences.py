@@ -1,0 +1,141 @@
+"""Says a verdict in one sentence."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from torchparity.comparing.judging.verdict import Agreement, Finding, Kind
+from torchparity.naming import OPTIMIZER
+
+_IS_DIVERGENCE = (Kind.OPERATOR, Kind.NONFINITE, Kind.SHAPE)
+_BY_CONTENT = "; the runs tell no data flow, so this is matched by content"
+
+
+def finding_sentence(finding: Finding, *, by_checksum: bool = False, where: str = "") -> str:
+    """Return the sentence that names where the runs part; `where` says step and rank."""
+    word = "divergence" if finding.kind in _IS_DIVERGENCE else "difference"
+    place = f" in {finding.module}" if finding.module else ""
+    lines = f" ({'; '.join(finding.lines)})" if finding.lines else ""
+    weaker = "" if finding.is_certain else _BY_CONTENT
+    clause = _CLAUSES[finding.kind](finding, _off(finding, by_checksum))
+    return f"{where}First {word}: {finding.record}{place}: {clause}{weaker}{lines}."
+
+
+def agreement_sentence(agreement: Agreement, left_out: str) -> str:
+    """Return the sentence for runs without a finding."""
+    if agreement.is_identical:
+        said = "The runs are identical: every record has the same bits"
+        if not agreement.is_bitwise:
+            said = "The runs agree: every statistic is the same"
+    else:
+        said = (
+            f"The runs agree within rounding: the largest deviation is {amount_text(agreement.largest)}, "
+            f"{agreement.item}"
+        )
+    return f"{said}{left_out}."
+
+
+def amount_text(value: float) -> str:
+    """Return a deviation in words."""
+    return "more than any number" if math.isinf(value) else f"{value:.3g} relative"
+
+
+def _off(finding: Finding, by_checksum: bool) -> str:
+    if by_checksum:
+        return "has a different checksum"
+    return f"is off by {amount_text(finding.deviation)}"
+
+
+def _inputs(finding: Finding) -> str:
+    return (
+        "inputs equal" if finding.input_deviation == 0 else f"inputs within {amount_text(finding.input_deviation)}"
+    )
+
+
+def _operator(finding: Finding, off: str) -> str:
+    explains = f", where rounding explains {finding.expected:.2g}" if finding.expected else ""
+    why = f"; {finding.explanation}" if finding.explanation else ""
+    return f"{_inputs(finding)}, {finding.item} {off.removeprefix('is ')}{explains}{why}"
+
+
+def _argument(finding: Finding, off: str) -> str:
+    mine, other = finding.values or ("", "")
+    if other == "nothing":
+        called = f"called with {finding.item}={mine}, which the baseline does not pass"
+    elif mine == "nothing":
+        called = f"called without {finding.item}, where the baseline passes {other}"
+    else:
+        called = f"called with {finding.item}={mine}, the baseline with {other}"
+    effect = finding.explanation or (
+        "and so its output differs" if finding.is_shown else "with an effect that is within rounding"
+    )
+    return f"{called}, {effect}"
+
+
+def _weights(finding: Finding, off: str) -> str:
+    source = f" {finding.sources[0]}" if finding.sources else ""
+    return f"the weights differ already:{source} ({finding.item}) {off}" if source else (
+        f"the weights differ already; {finding.item} {off}"
+    )
+
+
+def _data(finding: Finding, off: str) -> str:
+    what = "its state differs" if finding.module == OPTIMIZER else "the data differ"
+    return f"{what} already; {finding.item}, which comes from outside, {off}"
+
+
+def _random(finding: Finding, off: str) -> str:
+    return f"it drew other random numbers ({_inputs(finding)}, {finding.item} {off}); set the same seed in both runs"
+
+
+def _uninitialised(finding: Finding, off: str) -> str:
+    return f"it reads memory that nobody has written, and {finding.item} {off}"
+
+
+def _missing(finding: Finding, off: str) -> str:
+    sources = f" (made by {', '.join(finding.sources)})" if finding.sources else ""
+    return f"a gradient is missing: {finding.item}{sources}: {finding.explanation}"
+
+
+def _shape(finding: Finding, off: str) -> str:
+    return f"{_inputs(finding)}, {finding.item} has another shape{_values(finding)}"
+
+
+def _nonfinite(finding: Finding, off: str) -> str:
+    return f"{_inputs(finding)}, {finding.item} has nan or inf in one run alone{_values(finding)}"
+
+
+def _call(finding: Finding, off: str) -> str:
+    return f"its input differs after {finding.partner}, which only one run has; {finding.item} {off}"
+
+
+def _unrecorded(finding: Finding, off: str) -> str:
+    makers = f"{', '.join(finding.sources[:3])}, which made it, agrees" if finding.sources else (
+        "all recorded before it agrees"
+    )
+    return f"{finding.item} {off} although {makers}, so something between is not recorded"
+
+
+def _values(finding: Finding) -> str:
+    return f" ({finding.values[0]} against {finding.values[1]})" if finding.values else ""
+
+
+def _plain(finding: Finding, off: str) -> str:
+    return f"{finding.explanation or finding.item} {off}"
+
+
+_CLAUSES: dict[Kind, Callable[[Finding, str], str]] = {
+    **dict.fromkeys(Kind, _plain),
+    Kind.OPERATOR: _operator,
+    Kind.ARGUMENT: _argument,
+    Kind.WEIGHTS: _weights,
+    Kind.DATA: _data,
+    Kind.RANDOM: _random,
+    Kind.UNINITIALISED: _uninitialised,
+    Kind.MISSING_GRADIENT: _missing,
+    Kind.SHAPE: _shape,
+    Kind.NONFINITE: _nonfinite,
+    Kind.CALL: _call,
+    Kind.UNRECORDED: _unrecorded,
+}

@@ -1,0 +1,2 @@
+def overwrites(record: str, item: str) -> bool:
+    return item == "input.out" or item.startswith("input.out.")
