@@ -8,6 +8,7 @@ from torchparity.comparing.judging.code_lines import code_lines
 from torchparity.comparing.judging.data_flow import DataFlow
 from torchparity.comparing.judging.expectations import Expectations
 from torchparity.comparing.judging.judged_record import JudgedRecord, judged_records
+from torchparity.comparing.judging.limits import Limits
 from torchparity.comparing.judging.part import ComparedPart
 from torchparity.comparing.judging.verdict import Finding, Kind
 from torchparity.comparing.measuring.item_comparison import ItemComparison
@@ -20,14 +21,13 @@ EarlierSteps = Mapping[int, Mapping[str, JudgedRecord]]
 class PartContext:
     """The records of one part, their data flow, and what earlier steps of the same rank gave."""
 
-    def __init__(self, part: ComparedPart, earlier: EarlierSteps, *, uses_tf32: bool) -> None:
-        self.part, self.earlier = part, earlier
+    def __init__(self, part: ComparedPart, earlier: EarlierSteps, limits: Limits, *, uses_tf32: bool) -> None:
+        self.part, self.earlier, self.limits = part, earlier, limits
         self.records, self.alone = judged_records(part.pairs, part.groups)
         self.by_name = {record.name: record for record in self.records}
         self.flow = DataFlow(part.candidate, part.baseline, self.records)
         self.expectations = Expectations(self.by_name, part.parents, uses_tf32=uses_tf32)
         self.containers = {parent for parent in part.parents.values() if parent is not None}
-        self.blamed: dict[str, Finding] = {}  # by record: its outputs are explained by the finding
         self._first_alone = min((position for position, pair in self.alone if not pair.is_recompute), default=None)
 
     def maker(self, origin: Origin) -> JudgedRecord | None:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from torchparity.comparing.judging.judged_record import JudgedRecord
+from torchparity.comparing.judging.judged_record import JudgedRecord, are_tensors
 from torchparity.comparing.judging.operators import may_use_tf32, operator_of
 from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.comparing.measuring.numbers import is_number
@@ -14,6 +14,8 @@ from torchparity.comparing.pairing.items import Side
 from torchparity.comparing.precision import CallFacts, Expectation, Received, Returned, expected
 from torchparity.naming import OPTIMIZER, forward_of
 from torchparity.records import PairMetrics, TensorLeaf, ValueLeaf
+
+_MEAN, _NORM = 2, 3  # among the values of a side
 
 
 class Expectations:
@@ -34,7 +36,7 @@ class Expectations:
         caller = record
         if record.direction == "backward":
             caller = self._records.get(forward_of(record.name), record)
-            forward = [_received(caller, entry) for entry in caller.received] if caller is not record else ()
+            forward = [_received(caller, entry) for entry in _tensors(caller)] if caller is not record else ()
         return CallFacts(
             operator=operator_of(record.name),
             direction="backward" if record.direction == "backward" else "forward",
@@ -44,6 +46,11 @@ class Expectations:
             uses_tf32=self._uses_tf32 and may_use_tf32(record.name),
             forward_received=forward,
         )
+
+
+def _tensors(record: JudgedRecord) -> Sequence[ItemComparison]:
+    """Return the tensors that a record received; one whose items are all equal was not looked at."""
+    return record.received or [entry for entry in record.items if entry.is_input and are_tensors(entry)]
 
 
 def _numbers(record: JudgedRecord) -> dict[str, float | str]:
@@ -61,7 +68,7 @@ def _received(record: JudgedRecord, entry: ItemComparison) -> Received:
 
 
 def _returned(record: JudgedRecord, entry: ItemComparison) -> Returned:
-    return Returned(**_facts(record, entry), mean=_number(entry.baseline, 2))
+    return Returned(**_facts(record, entry), mean=_number(entry.baseline, _MEAN))
 
 
 def _facts(record: JudgedRecord, entry: ItemComparison) -> dict[str, Any]:
@@ -73,7 +80,7 @@ def _facts(record: JudgedRecord, entry: ItemComparison) -> dict[str, Any]:
         "dtype": mine_leaf.dtype if isinstance(mine_leaf, TensorLeaf) else "",
         "baseline_dtype": leaf.dtype if isinstance(leaf, TensorLeaf) else "",
         "shape": leaf.shape if isinstance(leaf, TensorLeaf) else (),
-        "norm": _number(other, 3),
+        "norm": _number(other, _NORM),
         "largest": max(largest, default=None),
         "deviation": entry.deviation,
         "name": record.short_name(entry),
@@ -82,5 +89,7 @@ def _facts(record: JudgedRecord, entry: ItemComparison) -> dict[str, Any]:
 
 
 def _number(side: Side | None, place: int) -> float | None:
-    value = side.values()[place] if side is not None else None
-    return float(abs(value) if place == 3 else value) if is_number(value) and math.isfinite(value) else None
+    value: Any = side.values()[place] if side is not None else None
+    if not is_number(value) or not math.isfinite(value):
+        return None
+    return float(abs(value) if place == _NORM else value)

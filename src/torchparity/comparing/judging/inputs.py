@@ -26,7 +26,9 @@ def input_finding(context: PartContext, record: JudgedRecord) -> Finding | None:
     findings = [
         found
         for entry in record.received
-        if entry.deviation and (found := _input(context, record, entry)) is not None
+        if entry.deviation
+        and entry.deviation > (context.limits.tolerance or 0.0)
+        and (found := _input(context, record, entry)) is not None
     ]
     return max(findings, key=lambda found: found.deviation, default=None)
 

@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from torchparity.comparing.judging.agreement import dtype_words, largest_deviation
+from torchparity.comparing.judging.batch import batch_sizes, batch_verdict
 from torchparity.comparing.judging.coverage import Coverage
+from torchparity.comparing.judging.limits import Limits
 from torchparity.comparing.judging.part import ComparedPart
 from torchparity.comparing.judging.rank_search import RankSearch
 from torchparity.comparing.judging.ranks import Placed, ordered
@@ -19,22 +21,30 @@ _MOST_OTHERS = 5
 _INDEPENDENT = (
     *(Kind.ARGUMENT, Kind.WEIGHTS, Kind.DATA, Kind.OPERATOR, Kind.RANDOM, Kind.NONFINITE, Kind.MISSING_GRADIENT),
 )
+# Findings that another batch size makes.
+_MADE_BY_OTHER_SIZES = (Kind.DATA, Kind.SHAPE, Kind.CALL, Kind.UNRECORDED, Kind.ARGUMENT, Kind.RANDOM, Kind.OPERATOR)
+NO_LIMITS = Limits()
 Searches = Mapping[int, RankSearch]  # by rank
 
 
-def judge(parts: Sequence[ComparedPart], coverage: Coverage, *, uses_tf32: bool = False) -> Verdict:
+def judge(
+    parts: Sequence[ComparedPart], coverage: Coverage, limits: Limits = NO_LIMITS, *, uses_tf32: bool = False
+) -> Verdict:
     """Return the verdict on two runs."""
     if why := coverage.why_not():
         return Verdict(kind=Kind.UNKNOWN, sentence=f"The runs cannot be compared: {why}.")
     searches: dict[int, RankSearch] = {}
     for part in sorted(parts, key=lambda entry: (entry.step, entry.rank)):
-        searches.setdefault(part.rank, RankSearch(uses_tf32=uses_tf32)).add_step(part)
+        searches.setdefault(part.rank, RankSearch(limits, uses_tf32=uses_tf32)).add_step(part)
     placed = ordered(searches)
     first = _first(placed, searches)
     if first is None:
         return _agreement(parts, coverage, [entry.finding for entry in placed])
     if coverage.is_of_another_model:
         return _another_model(coverage, first)
+    sizes = batch_sizes(searches) if first.kind in _MADE_BY_OTHER_SIZES else None
+    if sizes is not None:
+        return batch_verdict(sizes, searches, coverage.left_out())
     others = [entry.finding for entry in placed if _stands_alone(entry.finding, first)]
     dtypes = dtype_words(parts)
     return Verdict(
@@ -100,7 +110,9 @@ def _agreement(parts: Sequence[ComparedPart], coverage: Coverage, quiet: Sequenc
     agreement, dtypes, left_out = largest_deviation(parts), dtype_words(parts), coverage.left_out()
     kind, sentence = Kind.AGREE, agreement_sentence(agreement, left_out)
     if dtypes:
-        largest = f"the largest deviation is {amount_text(agreement.largest)}, {agreement.item}" if agreement.item else ""
+        largest = (
+            f"the largest deviation is {amount_text(agreement.largest)}, {agreement.item}" if agreement.item else ""
+        )
         all_within = f"all within what that explains; {largest}" if largest else "and every value is equal"
         kind, sentence = Kind.DTYPE, f"The runs compute in different dtypes, {dtypes}: {all_within}{left_out}."
     return Verdict(

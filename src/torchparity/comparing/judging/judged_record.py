@@ -114,7 +114,5 @@ def _in_order_of_time(pairs: Sequence[RecordPair]) -> list[int]:
     if not late:
         return list(range(len(pairs)))
     rest = [number for number, direction in enumerate(directions) if direction != "parameters_grad"]
-    last = max(
-        (place for place, number in enumerate(rest) if directions[number] == "backward"), default=len(rest) - 1
-    )
+    last = max((place for place, number in enumerate(rest) if directions[number] == "backward"), default=len(rest) - 1)
     return rest[: last + 1] + late + rest[last + 1 :]

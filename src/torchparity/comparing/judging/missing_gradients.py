@@ -17,15 +17,13 @@ _SIDES = ("the candidate", "the baseline")
 def missing_gradient(context: PartContext) -> Finding | None:
     """Return the first place where one run stops asking for a gradient that the other has."""
     lost = _first_one_sided(context)
-    is_backward_alone = any(
-        (record := pair.candidate or pair.baseline) is not None and record.direction == "backward"
-        for _, pair in context.alone
-    )
+    sides = [pair.candidate or pair.baseline for _, pair in context.alone]
+    is_backward_alone = any(side is not None and side.direction == "backward" for side in sides)
     if lost is None and not is_backward_alone:
         return None
     for record in context.records:
         if record.direction == "forward" and not record.passes_on and record.name not in context.containers:
-            entry = next(filter(_asks_in_one_run, record.items), None)
+            entry = next((entry for entry in record.items if _asks_in_one_run(entry)), None)
             if entry is not None:
                 return _not_asked(context, record, entry)
     return None if lost is None else _lost(context, *lost)

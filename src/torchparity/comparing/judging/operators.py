@@ -8,11 +8,13 @@ from torchparity.errors import RecordNameError
 from torchparity.naming import canonical_operator, parse_record
 
 _DRAWING = frozenset(
-    """rand randn randint randperm rand_like randn_like randint_like normal bernoulli multinomial poisson binomial
-    dropout dropout1d dropout2d dropout3d alpha_dropout feature_dropout feature_alpha_dropout native_dropout
-    normal uniform random exponential geometric cauchy log_normal gumbel_softmax rrelu fractional_max_pool2d
-    fractional_max_pool3d
-    """.split()
+    (
+        *("rand", "randn", "randint", "randperm", "rand_like", "randn_like", "randint_like", "normal", "bernoulli"),
+        *("multinomial", "poisson", "binomial", "uniform", "random", "exponential", "geometric", "cauchy"),
+        *("log_normal", "gumbel_softmax", "rrelu", "fractional_max_pool2d", "fractional_max_pool3d"),
+        *("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_dropout"),
+        *("feature_alpha_dropout", "native_dropout"),
+    )
 )
 _DRAWING_WITH_A_RATE = {
     "scaled_dot_product_attention": ("input.dropout_p", "input.4"),
@@ -22,9 +24,18 @@ _DRAWING_WITH_A_RATE = {
     "rnn_tanh": (),
     "rnn_relu": (),
 }
-_RAW = frozenset("empty empty_like empty_strided empty_permuted new_empty new_empty_strided resize_ resize_as_".split())
-_ROUNDING = ("norm", "softmax", "sum", "mean", "exp", "log", "gelu", "silu", "tanh", "sigmoid", "rsqrt", "loss", "entropy")
-_TF32 = ("matmul", "mm", "bmm", "linear", "addmm", "baddbmm", "conv", "attention", "einsum", "bilinear", "lstm", "gru")
+_RAW = frozenset(
+    (
+        *("empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided"),
+        *("resize", "resize_as"),
+    )
+)
+_ROUNDING = (
+    *("norm", "softmax", "sum", "mean", "exp", "log", "gelu", "silu", "tanh", "sigmoid", "rsqrt", "loss", "entropy"),
+)
+_TF32 = (
+    *("matmul", "mm", "bmm", "linear", "addmm", "baddbmm", "conv", "attention", "einsum", "bilinear", "lstm", "gru"),
+)
 
 
 @lru_cache(maxsize=4096)

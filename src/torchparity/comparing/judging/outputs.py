@@ -28,8 +28,9 @@ def output_finding(context: PartContext, record: JudgedRecord, *, reads_raw_memo
         if not entry.deviation:
             continue
         expectation = context.expectations.of(record, entry)
-        if entry.deviation > expectation.tolerance:
-            excess = entry.deviation / expectation.tolerance if expectation.tolerance else math.inf
+        allowed = expectation.tolerance if context.limits.tolerance is None else context.limits.tolerance
+        if entry.deviation > allowed:
+            excess = entry.deviation / allowed if allowed else math.inf
             wrong.append((excess, entry, expectation))
     if not wrong:
         return None

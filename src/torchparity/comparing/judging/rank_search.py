@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
-
 from torchparity.comparing.judging.arguments import ArgumentDifference, differing_arguments
 from torchparity.comparing.judging.context import PartContext
 from torchparity.comparing.judging.inputs import input_finding
 from torchparity.comparing.judging.judged_record import JudgedRecord, split_items
+from torchparity.comparing.judging.limits import Limits, matches
 from torchparity.comparing.judging.missing_gradients import missing_gradient
 from torchparity.comparing.judging.operators import returns_raw_memory, rounds
 from torchparity.comparing.judging.outputs import output_finding
@@ -29,7 +28,9 @@ _FEWEST_EQUAL_CALLS = 3
 class RankSearch:
     """The findings of one rank, in the order of time; `contexts` has what is known of each step."""
 
-    def __init__(self, *, uses_tf32: bool) -> None:
+    def __init__(self, limits: Limits, *, uses_tf32: bool) -> None:
+        self._limits = limits
+        self._is_looking = limits.after is None
         self.findings: list[tuple[int, Finding]] = []  # with the position of the record
         self.contexts: dict[int, PartContext] = {}
         self._uses_tf32 = uses_tf32
@@ -41,11 +42,13 @@ class RankSearch:
     def add_step(self, part: ComparedPart) -> None:
         """Look through the next step."""
         earlier = {step: context.by_name for step, context in self.contexts.items()}
-        context = PartContext(part, earlier, uses_tf32=self._uses_tf32)
+        context = PartContext(part, earlier, self._limits, uses_tf32=self._uses_tf32)
         self.contexts[part.step] = context
         self._tainted[part.step] = set()
         for record in context.records:
-            if any(entry.deviation != 0 for entry in record.items):
+            if not self._is_looking:
+                self._look_after(context, record)
+            elif any(entry.deviation != 0 for entry in record.items):
                 self._judge(context, record)
             elif record.direction == "forward" and rounds(record.name):
                 self._equal_calls += 1
@@ -54,10 +57,12 @@ class RankSearch:
             self._add(context, context.by_name[gradient.record], gradient)
         self.findings.sort(key=lambda entry: (entry[1].step, entry[0]))
 
-    @property
-    def has_shown(self) -> bool:
-        """Whether anything was found that is more than rounding."""
-        return any(finding.is_shown for _, finding in self.findings)
+    def _look_after(self, context: PartContext, record: JudgedRecord) -> None:
+        """Pass a record by; from the one on that the user names, look."""
+        self._split(context, record)
+        self._is_equal_so_far = False
+        if self._limits.after is not None and matches(self._limits.after, record.name, context.part.parents):
+            self._is_looking = True
 
     def _judge(self, context: PartContext, record: JudgedRecord) -> None:
         reads_raw_memory = self._split(context, record)
@@ -124,9 +129,7 @@ class RankSearch:
         if context.by_name[origin.name] is not origin:
             return found
         explanation = f"all before it is bit-equal, and from it on the difference grows until {record.name}"
-        return context.finding(
-            Kind.OPERATOR, origin, entry, expected=entry.deviation or 0.0, explanation=explanation
-        )
+        return context.finding(Kind.OPERATOR, origin, entry, expected=entry.deviation or 0.0, explanation=explanation)
 
     def _note_equality(self, context: PartContext, record: JudgedRecord) -> None:
         if record.deviation == 0 or record.passes_on:
@@ -140,7 +143,8 @@ class RankSearch:
 
     def _add(self, context: PartContext, record: JudgedRecord, found: Finding) -> None:
         position = context.by_name[found.record].position
-        self.findings.append((position, found))
+        if not self._limits.ignores(found.record, context.part.parents):
+            self.findings.append((position, found))
         if found.is_shown:
             self._tainted[context.part.step] |= {record.name, found.record}
 
@@ -165,7 +169,10 @@ class RankSearch:
 
     def _passes_on(self, context: PartContext, record: JudgedRecord) -> bool:
         """Tell whether a call returned what it received, in one of the runs."""
-        sides = ((context.part.candidate, "candidate", record.name), (context.part.baseline, "baseline", record.baseline_name))
+        sides = (
+            (context.part.candidate, "candidate", record.name),
+            (context.part.baseline, "baseline", record.baseline_name),
+        )
         for part, side, name in sides:
             for entry in record.returned:
                 leaf = getattr(entry, side).leaf
@@ -176,7 +183,7 @@ class RankSearch:
 
     def _is_tainted(self, context: PartContext, record: JudgedRecord) -> bool:
         """Tell whether a finding explains what a record received."""
-        if not self.has_shown:
+        if not any(self._tainted.values()):
             return False
         if not context.flow.is_recorded:
             return True
@@ -196,5 +203,3 @@ class RankSearch:
                 if step is not None and origin.name in self._tainted.get(step, ()):
                     return True
         return False
-
-

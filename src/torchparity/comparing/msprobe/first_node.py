@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from torchparity.comparing.measuring.rounding import is_apart
 from torchparity.comparing.measuring.checksums import checksum_of
 from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.comparing.measuring.mode import Mode
+from torchparity.comparing.measuring.rounding import is_apart
 from torchparity.comparing.msprobe.columns import ABSENT
 from torchparity.comparing.msprobe.rows import TableRow
 from torchparity.naming import RECOMPUTE_MARK
