@@ -67,9 +67,10 @@ ROOMS = {
     "comparing": {
         "pairing": set(),
         "measuring": {"pairing"},
-        "judging": {"measuring", "pairing"},
+        "precision": {"measuring", "pairing"},
+        "judging": {"measuring", "pairing", "precision"},
         "msprobe": {"judging", "measuring", "pairing"},
-        "": {"pairing", "measuring", "judging", "msprobe"},
+        "": {"pairing", "measuring", "precision", "judging", "msprobe"},
     },
     "kernels": {
         "numba_loops": {""},
