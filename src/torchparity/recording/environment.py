@@ -16,8 +16,9 @@ from pathlib import Path
 
 import torch
 from torch.nn import functional
+from torch.utils._device import DeviceContext
 
-from torchparity.calls import attempted
+from torchparity.calls import attempted, modes_of
 from torchparity.devices import Setting, all_devices
 
 _LIBRARIES = ("numpy", "transformers", "accelerate", "deepspeed", "triton", "flash_attn", "torch_npu")
@@ -117,7 +118,8 @@ def _deterministic() -> str:
 
 def _default_device() -> object:
     # torch.get_default_device makes a tensor to find out, which initialises the device.
-    return getattr(torch.utils._device, "CURRENT_DEVICE", None) or "cpu"
+    contexts = modes_of(DeviceContext)
+    return contexts[-1].device if contexts else "cpu"
 
 
 def _matmul_precision() -> str | None:
