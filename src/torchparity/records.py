@@ -206,6 +206,7 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     dump_data_dir: str | None = None
     tool: str | None = None
     run_id: str | None = None
+    environment: dict[str, str] = msgspec.field(default_factory=dict)  # docs/environment.md has the keys
 
 
 class StackGroup(msgspec.Struct, frozen=True):

@@ -14,6 +14,7 @@ from torchparity.calls import Attention, Dispatcher, Interceptors
 from torchparity.config import CaptureConfig
 from torchparity.errors import ConfigError, RecordingEndedError
 from torchparity.recording import setup
+from torchparity.recording.environment import read_environment
 from torchparity.recording.process import close_at_exit, is_one_of_many, rank_of_process
 from torchparity.recording.schedule.dataloader import LoaderInterceptor
 from torchparity.recording.schedule.dump_enable import DumpEnable
@@ -258,7 +259,8 @@ class Session:
         self._late_gradients += late
         failures = self._dispatcher.boundary.failures.sentences_of_step() + self._recorder.failures.sentences_of_step()
         if self._output is not None:
-            self._output.write(self._step, done, self._left_out(failures, late))
+            environment = read_environment(autocast=self._recorder.autocast.take())
+            self._output.write(self._step, done, self._left_out(failures, late), environment)
             if self._output.is_over:
                 self._life = Life.OVER
 

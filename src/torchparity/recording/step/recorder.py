@@ -20,9 +20,11 @@ from torchparity.ops import Kind, Op
 from torchparity.recording.measuring.measurement_cache import MeasurementCache
 from torchparity.recording.measuring.observed import ObservedTensor
 from torchparity.recording.selection.selection import Plan, Selection
+from torchparity.recording.step.autocast_use import AutocastUse
 from torchparity.recording.step.drafts import Draft
 from torchparity.recording.step.pending_step import PendingStep
 
+_is_any_autocast_enabled = torch._C._is_any_autocast_enabled
 _COMPUTES = Kind.COMPUTES  # found faster than a member of an enumeration
 
 
@@ -84,6 +86,7 @@ class Recorder(Listener):
         self._parameter_drafts: dict[str, Draft] = {}
         self._called_modules: set[str] = set()
         self._moments = itertools.count()
+        self.autocast = AutocastUse()
 
     def interest(self, op: Op) -> Interest:
         if self._coverage.includes(op):
@@ -101,6 +104,8 @@ class Recorder(Listener):
         plan = self.selection.plan_of_all or self.selection.plan(call.name, call.parents)
         if plan is None:
             return None
+        if self.autocast.seen is None and _is_any_autocast_enabled():
+            self.autocast.note()
         draft = Draft(call.name, "forward", is_recompute=call.is_recompute, in_backward=call.in_backward)
         inputs = call.inputs.walked()
         if call.op.exposes:

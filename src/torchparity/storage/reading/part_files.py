@@ -19,6 +19,9 @@ from torchparity.storage.reading.layout import JOURNAL, is_finished
 from torchparity.storage.reading.ptdbg import read_pkl
 from torchparity.text import counted
 
+_LONGEST_TEXT = 300  # of a name or a value of the environment
+_MOST_ENTRIES = 200
+
 
 @dataclass
 class PartContent:
@@ -160,7 +163,15 @@ def _run_info(head: dict[str, Any]) -> RunInfo:
         dump_data_dir=folder if isinstance(folder, str) and "\0" not in folder else None,
         tool=str(tool),
         run_id=str(own["run_id"]) if "run_id" in own else None,
+        environment=_environment(own.get("environment")),
     )
+
+
+def _environment(entries: Any) -> dict[str, str]:
+    """Return what is text under a text; a file that nobody vouches for may hold anything here."""
+    known = entries.items() if isinstance(entries, dict) else ()
+    texts = [(name[:_LONGEST_TEXT], value[:_LONGEST_TEXT]) for name, value in known if isinstance(value, str)]
+    return dict(texts[:_MOST_ENTRIES])
 
 
 def _missing(head: dict[str, Any]) -> list[str]:

@@ -34,6 +34,7 @@ from torchparity.tensors import HostTensor
 from torchparity.whole_file import reason_of
 
 QUEUE_BYTES = 64 << 20
+_NO_ENVIRONMENT: Mapping[str, str] = MappingProxyType({})
 _RECORD_BYTES = 4096  # the size of a record without tensors, for the queue
 
 
@@ -59,6 +60,7 @@ class RunWriter:
         tensor_format: str = "safetensors",
         overwrite: bool = False,
         converted_from: str | None = None,
+        environment: Mapping[str, str] = _NO_ENVIRONMENT,
         skip_unwritable: bool = False,
         queue_bytes: int = QUEUE_BYTES,
         max_bytes: int | None = None,
@@ -79,7 +81,9 @@ class RunWriter:
         self._checksums = ChecksumPool()
         self._thread = WritingThread(
             self._root,
-            RunInfo(task=task, level=level, tool=converted_from, run_id=uuid.uuid4().hex),
+            RunInfo(
+                task=task, level=level, tool=converted_from, run_id=uuid.uuid4().hex, environment=dict(environment)
+            ),
             tensors,
             self._space,
             skip_unwritable=skip_unwritable,
@@ -187,10 +191,12 @@ class RunWriter:
         stacks: Iterable[StackGroup] | None = (),
         construct: Mapping[str, str | None] | None = MappingProxyType({}),
         missing: Iterable[str] = (),
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         """End the step: everything handed over is written and dump.json appears. Does not wait for that.
 
-        Where `stacks` or `construct` are None there is no such file.
+        Where `stacks` or `construct` are None there is no such file. `environment` is what held in this step, where
+        that is not what the writer was opened with.
         `missing` are sentences about what the step lacks; every reader of the run repeats them.
         """
         self._refuse_if_closed()
@@ -199,7 +205,8 @@ class RunWriter:
         self._step = None
         groups = None if stacks is None else list(stacks)
         parents = None if construct is None else dict(construct)
-        self._thread.put(Finish(groups, parents, list(missing)), _RECORD_BYTES)
+        held = None if environment is None else dict(environment)
+        self._thread.put(Finish(groups, parents, list(missing), held), _RECORD_BYTES)
 
     def close(self) -> dict[int, StepReport]:
         """Wait until everything is on disk; raise the failure of the writer, if any.

@@ -89,8 +89,11 @@ class StepWriter:
         stacks: Iterable[StackGroup] | None,
         construct: Mapping[str, str | None] | None,
         missing: Iterable[str],
+        environment: Mapping[str, str] | None = None,
     ) -> StepReport:
         """Write all files of the step; return the report on it."""
+        if environment is not None:
+            self._info = msgspec.structs.replace(self._info, environment=dict(environment))
         if self._sink is not None:
             self._sink.close()
         written = 0 if self._sink is None else self._sink.stored_bytes
@@ -181,6 +184,8 @@ class StepWriter:
         own: dict[str, object] = {"version": __version__, "run_id": self._info.run_id}
         if self._info.tool:
             own["converted_from"] = self._info.tool
+        if self._info.environment:
+            own["environment"] = self._info.environment
         if lines := list(missing):
             own["missing"] = lines
         return {

@@ -50,6 +50,7 @@ class Finish:
     stacks: Iterable[StackGroup] | None
     construct: Mapping[str, str | None] | None
     missing: Iterable[str]
+    environment: Mapping[str, str] | None = None  # None: that of the start
 
 
 @dataclass(frozen=True)
@@ -131,7 +132,9 @@ class WritingThread:
         if isinstance(task, Store):
             step.store("", task.tensor, task.crc32)
         elif isinstance(task, Finish):
-            report = self.reports[self._number] = step.finish(task.stacks, task.construct, task.missing)
+            report = self.reports[self._number] = step.finish(
+                task.stacks, task.construct, task.missing, task.environment
+            )
             self._space.finished_bytes += report.bytes
             self._step = None
         else:
