@@ -21,12 +21,13 @@ EarlierSteps = Mapping[int, Mapping[str, JudgedRecord]]
 class PartContext:
     """The records of one part, their data flow, and what earlier steps of the same rank gave."""
 
-    def __init__(self, part: ComparedPart, earlier: EarlierSteps, limits: Limits, *, uses_tf32: bool) -> None:
+    def __init__(self, part: ComparedPart, earlier: EarlierSteps, limits: Limits) -> None:
         self.part, self.earlier, self.limits = part, earlier, limits
         self.records, self.alone = judged_records(part.pairs, part.groups)
         self.by_name = {record.name: record for record in self.records}
         self.flow = DataFlow(part.candidate, part.baseline, self.records)
-        self.expectations = Expectations(self.by_name, part.parents, uses_tf32=uses_tf32)
+        self.environments = (part.candidate.info.environment, part.baseline.info.environment)
+        self.expectations = Expectations(self.by_name, part.parents, self.environments)
         self.containers = {parent for parent in part.parents.values() if parent is not None}
         self._first_alone = min((position for position, pair in self.alone if not pair.is_recompute), default=None)
 

@@ -27,15 +27,13 @@ NO_LIMITS = Limits()
 Searches = Mapping[int, RankSearch]  # by rank
 
 
-def judge(
-    parts: Sequence[ComparedPart], coverage: Coverage, limits: Limits = NO_LIMITS, *, uses_tf32: bool = False
-) -> Verdict:
+def judge(parts: Sequence[ComparedPart], coverage: Coverage, limits: Limits = NO_LIMITS) -> Verdict:
     """Return the verdict on two runs."""
     if why := coverage.why_not():
         return Verdict(kind=Kind.UNKNOWN, sentence=f"The runs cannot be compared: {why}.")
     searches: dict[int, RankSearch] = {}
     for part in sorted(parts, key=lambda entry: (entry.step, entry.rank)):
-        searches.setdefault(part.rank, RankSearch(limits, uses_tf32=uses_tf32)).add_step(part)
+        searches.setdefault(part.rank, RankSearch(limits)).add_step(part)
     placed = ordered(searches)
     first = _first(placed, searches)
     if first is None:

@@ -32,9 +32,7 @@ _RAW = frozenset(
 )
 _ROUNDING = (
     *("norm", "softmax", "sum", "mean", "exp", "log", "gelu", "silu", "tanh", "sigmoid", "rsqrt", "loss", "entropy"),
-)
-_TF32 = (
-    *("matmul", "mm", "bmm", "linear", "addmm", "baddbmm", "conv", "attention", "einsum", "bilinear", "lstm", "gru"),
+    *("matmul", "mm", "linear", "conv", "attention", "einsum", "lstm", "gru"),
 )
 
 
@@ -75,13 +73,7 @@ def communicates(record: str) -> bool:
     return record.startswith("Distributed.")
 
 
-def may_use_tf32(record: str) -> bool:
-    """Tell whether an operator multiplies matrices, which TF32 shortens."""
-    operator = operator_of(record)
-    return any(word in operator for word in _TF32)
-
-
 def rounds(record: str) -> bool:
     """Tell whether an operator adds up many numbers or computes a function of them, so that its result is rounded."""
     operator = operator_of(record)
-    return may_use_tf32(record) or any(word in operator for word in _ROUNDING)
+    return any(word in operator for word in _ROUNDING)

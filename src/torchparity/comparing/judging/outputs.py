@@ -10,7 +10,7 @@ from torchparity.comparing.judging.operators import draws, rate_items, returns_r
 from torchparity.comparing.judging.verdict import Finding, Kind
 from torchparity.comparing.measuring.deviation import has_other_shape
 from torchparity.comparing.measuring.item_comparison import ItemComparison, Reason
-from torchparity.comparing.precision import Expectation
+from torchparity.comparing.precision.facts import Expectation
 from torchparity.records import ValueLeaf
 
 # From here on an operator is not linear in what its inputs are off by, and nothing can be expected of it.

@@ -28,12 +28,11 @@ _FEWEST_EQUAL_CALLS = 3
 class RankSearch:
     """The findings of one rank, in the order of time; `contexts` has what is known of each step."""
 
-    def __init__(self, limits: Limits, *, uses_tf32: bool) -> None:
+    def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._is_looking = limits.after is None
         self.findings: list[tuple[int, Finding]] = []  # with the position of the record
         self.contexts: dict[int, PartContext] = {}
-        self._uses_tf32 = uses_tf32
         self._tainted: dict[int, set[str]] = {}  # by step: records that a finding explains
         self._is_equal_so_far = True
         self._equal_calls = 0
@@ -42,7 +41,7 @@ class RankSearch:
     def add_step(self, part: ComparedPart) -> None:
         """Look through the next step."""
         earlier = {step: context.by_name for step, context in self.contexts.items()}
-        context = PartContext(part, earlier, self._limits, uses_tf32=self._uses_tf32)
+        context = PartContext(part, earlier, self._limits)
         self.contexts[part.step] = context
         self._tainted[part.step] = set()
         for record in context.records:
