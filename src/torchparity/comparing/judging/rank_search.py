@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from torchparity.comparing.judging.arguments import ArgumentDifference, differing_arguments
@@ -33,6 +34,8 @@ class RankSearch:
         self._is_looking = limits.after is None
         self.findings: list[tuple[int, Finding]] = []  # with the position of the record
         self.contexts: dict[int, PartContext] = {}
+        self.furthest = (0.0, "")  # the largest deviation, and the item that has it
+        self.has_unequal = False
         self._tainted: dict[int, set[str]] = {}  # by step: records that a finding explains
         self._is_equal_so_far = True
         self._equal_calls = 0
@@ -163,8 +166,17 @@ class RankSearch:
             return not is_raw
 
         split_items(record, is_value)
+        for entry in (*record.received, *record.returned):
+            self._measure(entry)
         record.passes_on = record.direction == "forward" and self._passes_on(context, record)
         return reads_raw_memory
+
+    def _measure(self, entry: ItemComparison) -> None:
+        """Take note of how far an item is off."""
+        if entry.deviation:
+            self.has_unequal = True
+            if self.furthest[0] < entry.deviation < math.inf:
+                self.furthest = entry.deviation, entry.name
 
     def _passes_on(self, context: PartContext, record: JudgedRecord) -> bool:
         """Tell whether a call returned what it received, in one of the runs."""
