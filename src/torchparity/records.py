@@ -94,12 +94,6 @@ class TensorLeaf(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return math.prod(self.shape)
 
 
-class Origin(msgspec.Struct, frozen=True, gc=False):
-    kind: str
-    name: str = ""
-    step: int | None = None
-
-
 class GroupLeaf(msgspec.Struct, frozen=True, kw_only=True):
     """A process group of torch.distributed."""
 

@@ -10,8 +10,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 _FRAME = re.compile(r"\s*File (?P<path>[^\n]+), line (?P<line>\d+)\b")
-_INSTALLED = re.compile(r"/(?:site|dist)-packages/")
-_INSTALLED_TORCH = re.compile(r"/(?:site|dist)-packages/(?:torch|torch_npu|functorch|torchparity)/")
+_INSTALLED = re.compile(r"(?:^|/)(?:site|dist)-packages/")
+_INSTALLED_TORCH = re.compile(
+    r"(?:^|/)(?:site|dist)-packages/(?:torch|torch_npu|functorch|torchparity|msprobe|ptdbg_ascend)/"
+)
 # torch built in a folder of its own; a user's project may lie in a folder named torch too.
 _TORCH_SOURCE = re.compile(
     r"/torch/(?:nn/(?:modules/|parallel/|functional\.py)|_tensor\.py|_ops\.py|_dynamo/|_inductor/|_functorch/"

@@ -158,6 +158,8 @@ class RankSearch:
             nonlocal reads_raw_memory
             if entry.is_input and overwrites(record.name, record.short_name(entry)):
                 return False
+            if not entry.is_input and returns_raw_memory(record.name):
+                return False
             if not entry.deviation:
                 return True
             is_raw = any(origin.kind == "uninitialised" for origin in flow.origins(entry))

@@ -166,11 +166,6 @@ class RunPart:
         """Each record's enclosing module record, or None at the top."""
         return read_construct(self.folder, self._content.damage)
 
-    tells_origins = False
-
-    def origins_of(self, leaf):
-        return ()
-
     def tensor(self, leaf: TensorLeaf, *, verify: bool = True) -> HostTensor:
         """Return the values of a recorded tensor, mapped; `verify` checks them against their checksum."""
         return self._source(leaf).read(leaf, verify=verify)
