@@ -79,7 +79,7 @@ def _convert_part(part: RunPart, writer: RunWriter, done: Conversion) -> None:
         writer.add(_without_places(record), tensors)
         done.records += 1
         done.tensors += len(tensors)
-    writer.finish_step(stacks=part.stacks, construct=part.construct, missing=problems)
+    writer.finish_step(stacks=part.stacks, construct=part.construct, missing=problems, origins=part.origins)
     done.problems += problems
 
 
