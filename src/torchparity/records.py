@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -87,11 +87,25 @@ class TensorLeaf(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     data_name: str | None = None
     stored_in: Location | None = None
     layout: str | None = None
+    origin: int | None = None  # as the file tells it: `RunPart.origins_of` says what it stands for
 
     @property
     def numel(self) -> int:
         """The number of elements."""
         return math.prod(self.shape)
+
+
+class Origin(msgspec.Struct, frozen=True, gc=False):
+    """One producer of a tensor's content.
+
+    A "record" is of the same step, an "earlier" one of `step`; parameters and buffers have the model's
+    name of them, or "". "outside" was made by no call of the recording, "uninitialised" memory was written by
+    nobody, and of an "unknown" origin nobody can tell.
+    """
+
+    kind: Literal["record", "earlier", "parameter", "buffer", "outside", "uninitialised", "unknown"]
+    name: str = ""
+    step: int | None = None
 
 
 class GroupLeaf(msgspec.Struct, frozen=True, kw_only=True):

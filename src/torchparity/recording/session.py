@@ -133,6 +133,7 @@ class Session:
         self._pause()
         self._interceptors.end_step()
         self._loader.detach()
+        self._recorder.measurements.forget_all()
         self._life = Life.CLOSED
         if os.getpid() != self._process:
             return  # a forked child has no part in it
@@ -211,6 +212,7 @@ class Session:
             return False
         self._state = Step.WATCHED
         self._dispatcher.attention = Attention.LISTENING
+        self._recorder.measurements.lineage.names.use(model)
         if self._level != "debug":
             self._interceptors.attach(model)
         return True
@@ -255,7 +257,7 @@ class Session:
         self._step += 1
 
     def _write_step(self) -> None:
-        done, late = self._recorder.take_step(), self._dispatcher.take_late_gradients()
+        done, late = self._recorder.take_step(self._step), self._dispatcher.take_late_gradients()
         self._late_gradients += late
         failures = self._dispatcher.boundary.failures.sentences_of_step() + self._recorder.failures.sentences_of_step()
         if self._output is not None:

@@ -80,7 +80,11 @@ def _convert_part(part: RunPart, writer: RunWriter, done: Conversion) -> None:
         done.records += 1
         done.tensors += len(tensors)
     writer.finish_step(
-        stacks=part.stacks, construct=part.construct, missing=problems, environment=part.info.environment
+        stacks=part.stacks,
+        construct=part.construct,
+        missing=problems,
+        environment=part.info.environment,
+        origins=part.origins,
     )
     done.problems += problems
 

@@ -18,7 +18,7 @@ from torchparity.comparing.judging.part import ComparedPart
 from torchparity.comparing.judging.verdict import Finding, Kind
 from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.naming import backward_of, forward_of
-from torchparity.overwrites import overwrites
+from torchparity.overwrites import is_overwritten
 from torchparity.records import TensorLeaf
 
 # So many calls that round gave the same bits from the same inputs: the two runs compute alike, and the first that does
@@ -156,7 +156,7 @@ class RankSearch:
 
         def is_value(entry: ItemComparison) -> bool:
             nonlocal reads_raw_memory
-            if entry.is_input and overwrites(record.name, record.short_name(entry)):
+            if entry.is_input and is_overwritten(record.name, record.short_name(entry)):
                 return False
             if not entry.is_input and returns_raw_memory(record.name):
                 return False

@@ -30,6 +30,11 @@ def inner(tensor: torch.Tensor) -> torch.Tensor:
     return jagged._values if local.layout is torch.jagged else local.detach().values()
 
 
+def version_of(tensor: torch.Tensor) -> int:
+    """Return the version of a tensor's content; -1 for an inference tensor, which counts none."""
+    return -1 if tensor.is_inference() else tensor._version
+
+
 def has_holes(nested: torch.Tensor) -> bool:
     """Tell whether a nested tensor's memory holds numbers between its own that are not part of it."""
     if nested.layout is torch.jagged:

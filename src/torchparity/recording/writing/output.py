@@ -96,7 +96,11 @@ class Output:
                 self._writer.add_later([draft.name for draft in done.drafts], done.encoded)
             stacks, construct = (done.stacks, done.construct) if self._has_extra else (None, None)
             self._writer.finish_step(
-                stacks=stacks, construct=construct, missing=[*missing, *self._refused], environment=environment
+                stacks=stacks,
+                construct=construct,
+                missing=[*missing, *self._refused],
+                environment=environment,
+                origins=done.origins,
             )
             self._tell_end_of_values()
         except ParityError as error:

@@ -124,6 +124,7 @@ def _tensor_from_json(kind: str, entry: dict[str, Any]) -> TensorLeaf:
         data_name=data_name if isinstance(data_name, str) else None,
         stored_in=None if stored_in is None else _location(stored_in),
         layout=entry["layout"] if isinstance(entry.get("layout"), str) else None,
+        origin=entry["from"] if type(entry.get("from")) is int else None,
     )
 
 

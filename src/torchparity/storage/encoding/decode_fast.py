@@ -16,7 +16,7 @@ from torchparity.records import Leaf, Location, Nest, Record, Statistics, Tensor
 from torchparity.storage.encoding import decode_any
 from torchparity.storage.encoding.json_text import decode
 
-_HEAD = ("task", "level", "framework", "dump_data_dir", "torchparity")
+_HEAD = ("task", "level", "framework", "dump_data_dir", "torchparity", "origins")
 _Number = float | int | bool | str | None | UnsetType
 
 
@@ -36,6 +36,7 @@ class _Leaf(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     zero: int | UnsetType = UNSET
     numel: int = 0
     value: Any = None
+    origin: int | None = msgspec.field(name="from", default=None)
 
 
 _Entries = _Leaf | None | list[_Leaf | None]
@@ -64,6 +65,7 @@ class _Document(msgspec.Struct, gc=False):
     framework: Any = UNSET
     dump_data_dir: Any = UNSET
     torchparity: Any = UNSET
+    origins: Any = UNSET
 
 
 class _UnusualError(Exception):
@@ -148,6 +150,7 @@ class QuickDecoder:
             data_name=entry.data_name,
             stored_in=entry.stored_in,
             layout=entry.layout,
+            origin=entry.origin,
         )
 
     def _checked(self, shape: tuple[int, ...] | UnsetType) -> tuple[int, ...]:

@@ -52,6 +52,7 @@ class _FiniteTensor(msgspec.Struct, gc=False):
     requires_grad: bool
     md5: str | UnsetType
     zero: int | None
+    origin: int | UnsetType = msgspec.field(name="from", default=UNSET)
 
 
 def tensor_json(leaf: TensorLeaf) -> msgspec.Raw:
@@ -59,14 +60,19 @@ def tensor_json(leaf: TensorLeaf) -> msgspec.Raw:
     statistics, needed = leaf.statistics, leaf.requires_grad
     is_plain = leaf.type == _TENSOR and leaf.data_name is None and leaf.layout is None
     if is_plain and statistics is not None and needed is not None:
-        entry = finite_tensor_json(leaf.dtype, leaf.shape, statistics, needed, leaf.checksum)
+        entry = finite_tensor_json(leaf.dtype, leaf.shape, statistics, needed, leaf.checksum, leaf.origin)
         if entry is not None:
             return entry
     return msgspec.Raw(encode(_tensor_to_json(leaf, number_to_json)))
 
 
 def finite_tensor_json(
-    dtype: str, shape: tuple[int, ...], statistics: Statistics, requires_grad: bool, checksum: str | None
+    dtype: str,
+    shape: tuple[int, ...],
+    statistics: Statistics,
+    requires_grad: bool,
+    checksum: str | None,
+    origin: int | None = None,
 ) -> msgspec.Raw | None:
     """Return the entry of a tensor of which only these fields are recorded, as JSON.
 
@@ -83,8 +89,9 @@ def finite_tensor_json(
     ):
         return None
     md5 = UNSET if checksum is None else checksum
+    zeros, made_by = statistics.zero_count, UNSET if origin is None else origin
     entry = _FiniteTensor(
-        _TENSOR, dtype, shape, statistics.max, statistics.min, mean, norm, requires_grad, md5, statistics.zero_count
+        _TENSOR, dtype, shape, statistics.max, statistics.min, mean, norm, requires_grad, md5, zeros, made_by
     )
     return msgspec.Raw(_encode(entry))
 
@@ -152,6 +159,8 @@ def _tensor_to_json(leaf: TensorLeaf, number: NumberSpelling) -> dict[str, Any]:
         entry["zero"] = statistics.zero_count or 0  # its presence says that the counts left out are 0
     if leaf.numel == 0:
         entry["numel"] = 0
+    if leaf.origin is not None:
+        entry["from"] = leaf.origin
     return entry
 
 

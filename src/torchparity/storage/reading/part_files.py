@@ -15,6 +15,7 @@ from torchparity.storage.encoding.decode_any import MalformedError
 from torchparity.storage.encoding.decode_fast import QuickDecoder, quick_entries
 from torchparity.storage.encoding.json_text import decode, read_document, salvage_data
 from torchparity.storage.files.untrusted import read_file
+from torchparity.storage.reading.data_flow import DataFlow
 from torchparity.storage.reading.layout import JOURNAL, is_finished
 from torchparity.storage.reading.ptdbg import read_pkl
 from torchparity.text import counted
@@ -34,6 +35,7 @@ class PartContent:
     info: RunInfo
     records: dict[str, Record] = field(default_factory=dict)
     stacks: list[StackGroup] | None = None  # ptdbg keeps them with the records
+    flow: DataFlow = field(default_factory=DataFlow)
     missing: list[str] = field(default_factory=list)
     damage: list[str] = field(default_factory=list)
 
@@ -55,6 +57,8 @@ def read_part(folder: Path, pkl: Path | None) -> PartContent:
             head, entries = _document(path, content.damage)
             content.info = _run_info(head)
             content.missing += _missing(head)
+            if path.name == "dump.json" or not content.records:
+                content.flow = DataFlow(entries if path.name == "dump.json" else (), head.get("origins"))
             content.records |= _records(entries, path, content.damage, debug=path.name == "debug.json")
     return content
 

@@ -13,6 +13,7 @@ from typing import get_args
 from torchparity.config import Level, Task
 from torchparity.errors import ConfigError, ParityError, RunExistsError, RunWriteError
 from torchparity.records import Record, RunInfo, StackGroup
+from torchparity.storage.encoding.origins import OriginTable
 from torchparity.storage.formats import load_format
 from torchparity.storage.reading.layout import has_records, remove_part
 from torchparity.storage.writing.checksums_ahead import ChecksumPool
@@ -192,12 +193,15 @@ class RunWriter:
         construct: Mapping[str, str | None] | None = MappingProxyType({}),
         missing: Iterable[str] = (),
         environment: Mapping[str, str] | None = None,
+        origins: OriginTable | None = None,
     ) -> None:
         """End the step: everything handed over is written and dump.json appears. Does not wait for that.
 
         Where `stacks` or `construct` are None there is no such file. `environment` is what held in this step, where
         that is not what the writer was opened with.
         `missing` are sentences about what the step lacks; every reader of the run repeats them.
+        `origins` are what the numbers in its leaves stand for; nobody may change them from here on but
+        the encoding handed over before.
         """
         self._refuse_if_closed()
         if self._step is None:
@@ -206,7 +210,7 @@ class RunWriter:
         groups = None if stacks is None else list(stacks)
         parents = None if construct is None else dict(construct)
         held = None if environment is None else dict(environment)
-        self._thread.put(Finish(groups, parents, list(missing), held), _RECORD_BYTES)
+        self._thread.put(Finish(groups, parents, list(missing), held, origins), _RECORD_BYTES)
 
     def close(self) -> dict[int, StepReport]:
         """Wait until everything is on disk; raise the failure of the writer, if any.
