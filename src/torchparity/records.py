@@ -24,6 +24,8 @@ class Statistics(msgspec.Struct, frozen=True, gc=False):
     `max` to `norm` are over all elements, so one NaN makes all four NaN. The `finite_`
     twins leave NaN and infinities out and the counts say how many there were; a tool
     that does not record them leaves None. An empty tensor has counts of 0 and no values.
+    `sketch` is 8 signed sums of the finite elements, packed as docs/format.md says; None for
+    a tensor of one element, and where a tool has none.
     """
 
     max: Number = None
@@ -38,11 +40,14 @@ class Statistics(msgspec.Struct, frozen=True, gc=False):
     inf_count: int | None = None
     negative_inf_count: int | None = None
     zero_count: int | None = None
+    sketch: bytes | None = None
 
     @classmethod
-    def of_finite(cls, largest: Number, smallest: Number, mean: Number, norm: Number, zeros: int) -> Statistics:
+    def of_finite(
+        cls, largest: Number, smallest: Number, mean: Number, norm: Number, zeros: int, sketch: bytes | None = None
+    ) -> Statistics:
         """Return the statistics of nearly every tensor: nothing in it is nan or infinite."""
-        return cls(largest, smallest, mean, norm, largest, smallest, mean, norm, 0, 0, 0, zeros)
+        return cls(largest, smallest, mean, norm, largest, smallest, mean, norm, 0, 0, 0, zeros, sketch)
 
 
 class PairMetrics(msgspec.Struct, frozen=True, kw_only=True, gc=False):

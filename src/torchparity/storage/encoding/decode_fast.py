@@ -34,6 +34,7 @@ class _Leaf(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     stored_in: Location | None = None
     layout: str | None = None
     zero: int | UnsetType = UNSET
+    sketch: str | None = None
     numel: int = 0
     value: Any = None
     origin: int | None = msgspec.field(name="from", default=None)
@@ -168,9 +169,13 @@ def _statistics(entry: _Leaf) -> Statistics | None:
         largest, smallest, mean, norm = (
             None if value is UNSET else decode_any.statistic_of(value) for value in (largest, smallest, mean, norm)
         )
-    if entry.zero is UNSET:
-        return Statistics(max=largest, min=smallest, mean=mean, norm=norm)
-    return decode_any.finite_statistics(largest, smallest, mean, norm, entry.zero)
+    sketch = None if entry.sketch is None else decode_any.sketch_of(entry.sketch)
+    zeros = entry.zero
+    if zeros is UNSET:
+        if sketch is None:
+            return Statistics(max=largest, min=smallest, mean=mean, norm=norm)
+        zeros = 0
+    return decode_any.finite_statistics(largest, smallest, mean, norm, zeros, sketch)
 
 
 def _unusual() -> str:
