@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from torchparity.comparing.judging.context import PartContext
-from torchparity.comparing.judging.judged_record import JudgedRecord
+from torchparity.comparing.judging.judged_record import JudgedRecord, are_tensors
 from torchparity.comparing.judging.verdict import Finding, Kind
 from torchparity.comparing.measuring.deviation import has_other_shape
 from torchparity.comparing.measuring.item_comparison import ItemComparison
@@ -79,8 +79,8 @@ def _only_in_one_run(context: PartContext, mine: Sequence[Origin], other: Sequen
 
 
 def _counts_nothing(maker: JudgedRecord) -> bool:
-    """Tell whether nothing that a record returned was compared: it wrote in place, or only raw memory."""
-    return not maker.returned
+    """Tell whether a record returned nothing to compare: it wrote in place."""
+    return not any(not entry.is_input and are_tensors(entry) for entry in maker.items)
 
 
 def _is_shown_by_the_whole(entry: ItemComparison, makers: Sequence[JudgedRecord]) -> bool:
@@ -88,7 +88,8 @@ def _is_shown_by_the_whole(entry: ItemComparison, makers: Sequence[JudgedRecord]
     if entry.metrics is not None or entry.checksums is not None:
         return True
     mine = entry.baseline.values()[3] if entry.baseline is not None else None
-    norms = [side.values()[3] for maker in makers for out in maker.returned if (side := out.baseline) is not None]
+    outputs = [entry.baseline for maker in makers for entry in maker.items if not entry.is_input]
+    norms = [side.values()[3] for side in outputs if side is not None]
     largest = max((abs(norm) for norm in norms if isinstance(norm, (int, float))), default=0.0)
     if not isinstance(mine, (int, float)) or not largest or entry.deviation is None:
         return True
@@ -103,7 +104,9 @@ def _gradient(context: PartContext, record: JudgedRecord, entry: ItemComparison)
     sources = [context.by_name.get(backward_of(user)) for user in users]
     if not users:
         return None if context.flow.is_recorded else _by_content(context, record, entry)
-    if any(source is None or source.deviation != 0 or source.passes_on or not source.returned for source in sources):
+    if any(
+        source is None or source.deviation != 0 or source.passes_on or _counts_nothing(source) for source in sources
+    ):
         return None
     if entry.deviation is None or entry.deviation <= tolerance(entry.pair):
         return None  # autograd may add the same gradients in another order
@@ -140,7 +143,11 @@ def _kind_by_content(context: PartContext, record: JudgedRecord, entry: ItemComp
 
 def is_more_than_a_copy(entry: ItemComparison) -> bool:
     """Tell whether two tensors from outside differ by more than the rounding of a copy."""
-    return entry.deviation is not None and entry.deviation > _UNITS_OF_COPIES * coarser_unit(entry.pair)
+    if entry.deviation is None:
+        return False
+    smallest = _UNITS_OF_COPIES * coarser_unit(entry.pair)
+    is_float = smallest > 0
+    return entry.deviation > (max(smallest, _SMALLEST_SHOWN) if is_float and entry.metrics is None else smallest)
 
 
 def coarser_unit(pair: ItemPair) -> float:

@@ -89,10 +89,7 @@ class RankSearch:
         received = input_finding(context, record)
         if received is not None:
             return received
-        forward = context.by_name.get(forward_of(record.name)) if record.direction == "backward" else None
-        returned = None
-        if forward is None or not forward.passes_on:
-            returned = output_finding(context, record, reads_raw_memory=reads_raw_memory)
+        returned = output_finding(context, record, reads_raw_memory=reads_raw_memory)
         if record.direction == "forward" and (returned is None or returned.kind is not Kind.UNINITIALISED):
             arguments = differing_arguments(record, are_numbers_exact=self._is_equal_so_far)
             if arguments:
@@ -168,9 +165,14 @@ class RankSearch:
             return not is_raw
 
         split_items(record, is_value)
-        for entry in (*record.received, *record.returned):
-            self._measure(entry)
-        record.passes_on = record.direction == "forward" and self._passes_on(context, record)
+        if record.direction == "forward":
+            record.passes_on = self._passes_on(context, record)
+        elif record.direction == "backward":
+            forward = context.by_name.get(forward_of(record.name))
+            record.passes_on = forward is not None and forward.passes_on
+        if not record.passes_on:
+            for entry in (*record.received, *record.returned):
+                self._measure(entry)
         return reads_raw_memory
 
     def _measure(self, entry: ItemComparison) -> None:
