@@ -1,0 +1,1 @@
+"""A bed of planted faults."""
