@@ -105,7 +105,8 @@ class _Skewed(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, None]:
-        return ctx.alter(gradients[0]), None
+        with torch._C.DisableTorchFunction():  # a kernel's inside is no call of the program's
+            return ctx.alter(gradients[0]), None
 
 
 def wrong_output(alter: Alter) -> Change:
@@ -119,7 +120,8 @@ def wrong_output(alter: Alter) -> Change:
         right = parts[place]
         with torch.no_grad():
             wrong = alter(right.detach().clone())
-        if output is None or right is args[0]:
+        written = args[0] if isinstance(args[0], (list, tuple)) else args[:1]
+        if output is None or any(right is each for each in written):
             with torch.no_grad():
                 right.copy_(wrong)
             return output
@@ -129,7 +131,7 @@ def wrong_output(alter: Alter) -> Change:
     return change
 
 
-def wrong_inputs(alter: Alter) -> Change:
+def wrong_inputs(alter: Alter, *, only_first: bool = False) -> Change:
     """Return a change that computes with altered floating-point arguments; the recorder saw the right ones."""
 
     def change(func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
@@ -140,6 +142,8 @@ def wrong_inputs(alter: Alter) -> Change:
                 wrong = alter(value.detach().clone())
             return _Replaced.apply(value, wrong) if value.requires_grad else wrong
 
+        if only_first:
+            return func(altered(args[0]), *args[1:], **kwargs)
         return func(*tree_map(altered, list(args)), **tree_map(altered, kwargs))
 
     return change

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext, redirect_stdout
 from dataclasses import dataclass, field
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +89,7 @@ def record(program: Program, path: Path, task: str) -> None:
     torch.manual_seed(program.seed)
     recording = torchparity.capture(path, model=program.model, task=task, level="mix", overwrite=True)
     try:
-        with recording as recorder, ExitStack() as modes:
+        with redirect_stdout(StringIO()), recording as recorder, ExitStack() as modes:
             for mode in program.above:
                 modes.enter_context(mode)
             for step, batch in enumerate(program.batches):
