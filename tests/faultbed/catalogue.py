@@ -35,6 +35,9 @@ class Catalogue:
         first = next(place for place, each in enumerate(self.names) if each.endswith((".backward", ".backward.0")))
         return self.names.index(name) < first
 
+    def has_backward(self, name: str) -> bool:
+        return name.removesuffix("forward") + "backward" in self.records
+
     def has_gradient(self, name: str) -> bool:
         """Tell whether the call's first argument gets a gradient."""
         backward = self.records.get(name.removesuffix("forward") + "backward")

@@ -40,8 +40,9 @@ def _updates(catalogue: Catalogue, program: Program) -> Sequence[str]:
 
 def _positions(catalogue: Catalogue, program: Program) -> Sequence[str]:
     """Return where positions enter: halves that RoPE puts together, or the embedding of positions."""
-    if turned := [name for name in catalogue.calls("Torch.cat") if catalogue.has_gradient(name)]:
-        return turned
+    halves = [name for name in catalogue.calls("Torch.cat") if catalogue.has_backward(name)]
+    if halves and catalogue.calls("Tensor.cos"):
+        return halves
     return catalogue.calls("Functional.embedding")[1:2]
 
 

@@ -62,7 +62,8 @@ class Program:
     above: list[PlantedCall] = field(default_factory=list)
     below: list[PlantedCall | ExactKernels] = field(default_factory=list)
     micro_batches: int = 1
-    context: Callable[[], AbstractContextManager[Any]] = nullcontext
+    context: Callable[[], AbstractContextManager[Any]] = nullcontext  # of each forward
+    around: Callable[[], AbstractContextManager[Any]] = nullcontext  # of the whole training
 
     def make_optimizer(self) -> torch.optim.Optimizer:
         kind = OPTIMIZERS[self.subject.optimizer][0]
@@ -89,7 +90,7 @@ def record(program: Program, path: Path, task: str) -> None:
     torch.manual_seed(program.seed)
     recording = torchparity.capture(path, model=program.model, task=task, level="mix", overwrite=True)
     try:
-        with redirect_stdout(StringIO()), recording as recorder, ExitStack() as modes:
+        with redirect_stdout(StringIO()), program.around(), recording as recorder, ExitStack() as modes:
             for mode in program.above:
                 modes.enter_context(mode)
             for step, batch in enumerate(program.batches):
