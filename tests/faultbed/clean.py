@@ -36,6 +36,10 @@ class CleanPair:
     ranks: str = ""  # the strategy where two processes train
 
     @property
+    def is_slow(self) -> bool:
+        return bool(self.ranks) or self.variant in ("threads", "compiled")
+
+    @property
     def name(self) -> str:
         return f"clean/{self.subject}/{self.variant}"
 

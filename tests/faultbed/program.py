@@ -20,10 +20,10 @@ from torchparity.calls.guard.mode_stack import take_off
 STEPS = 2
 Batch = dict[str, torch.Tensor]
 OPTIMIZERS: Mapping[str, tuple[Any, dict[str, Any]]] = {
-    "adamw": (torch.optim.AdamW, {"lr": 1e-3, "betas": (0.9, 0.99), "eps": 1e-6, "weight_decay": 0.01}),
-    "foreach": (torch.optim.AdamW, {"lr": 1e-3, "betas": (0.9, 0.99), "eps": 1e-6, "weight_decay": 0.01}),
-    "fused": (torch.optim.AdamW, {"lr": 1e-3, "betas": (0.9, 0.99), "eps": 1e-6, "weight_decay": 0.01}),
-    "sgd": (torch.optim.SGD, {"lr": 1e-2, "momentum": 0.9, "weight_decay": 0.01}),
+    "adamw": (torch.optim.AdamW, {"lr": 1e-2, "betas": (0.9, 0.99), "eps": 1e-3, "weight_decay": 0.1}),
+    "foreach": (torch.optim.AdamW, {"lr": 1e-2, "betas": (0.9, 0.99), "eps": 1e-3, "weight_decay": 0.1}),
+    "fused": (torch.optim.AdamW, {"lr": 1e-2, "betas": (0.9, 0.99), "eps": 1e-3, "weight_decay": 0.1}),
+    "sgd": (torch.optim.SGD, {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.05}),
 }
 
 
