@@ -14,7 +14,7 @@ from torchparity.comparing.judging.verdict import Kind
 
 _ARGUMENT = frozenset({Kind.ARGUMENT})
 _ADAM = ("adamw", "foreach", "fused")
-# The first call of an optimizer that has the setting among its arguments. Weight decay comes first and has the rate too.
+# The first call of an optimizer that has the setting among its arguments; weight decay comes first and has the rate.
 _CALLS = {
     "lr": ("Tensor.mul_", "Torch._foreach_mul_", "Torch._fused_adamw_", "Tensor.add_"),
     "weight_decay": ("Tensor.mul_", "Torch._foreach_mul_", "Torch._fused_adamw_", "Tensor.add"),
