@@ -94,8 +94,7 @@ def _uninitialised(finding: Finding, off: str) -> str:
 
 
 def _missing(finding: Finding, off: str) -> str:
-    sources = f" (made by {', '.join(finding.sources)})" if finding.sources else ""
-    return f"a gradient is missing: {finding.item}{sources}: {finding.explanation}"
+    return f"a gradient is missing: {finding.explanation}"
 
 
 def _shape(finding: Finding, off: str) -> str:
