@@ -19,6 +19,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     by: Alignment = "order"
     highlight: bool = False
+    writes_tables: bool = False  # what tables need is loaded while tensors are compared
     stacks: bool | None = None
     stack_path: str | None = None
     data_mapping: Mapping[str, str] = msgspec.field(default_factory=dict)

@@ -136,7 +136,8 @@ class PartComparison:
 
     def _values(self, groups: Sequence[Sequence[ItemPair]], progress: Progress) -> ValueComparer:
         values = ValueComparer(self.candidate, self.baseline)
-        values.read_ahead(chain.from_iterable(groups), progress, meanwhile=_load_tables)
+        meanwhile = _load_tables if self._options.writes_tables else _do_nothing
+        values.read_ahead(chain.from_iterable(groups), progress, meanwhile=meanwhile)
         return values
 
 
@@ -153,3 +154,7 @@ class _Stacks(dict[str, Sequence[str]]):
 def _load_tables() -> None:
     """Load what tables need, while other threads compare."""
     from torchparity.comparing.msprobe import cells  # noqa: F401
+
+
+def _do_nothing() -> None:
+    """The answer alone needs no tables."""
