@@ -148,6 +148,7 @@ import json, warnings, torch
 from torchparity.recording.environment import read_environment
 warnings.simplefilter("error")
 if hasattr(torch.backends.cuda.matmul, "fp32_precision"):
+    torch.backends.cuda.matmul.fp32_precision = "tf32"
     torch.backends.mkldnn.matmul.fp32_precision = "bf16"
     torch.backends.cudnn.conv.fp32_precision = "ieee"
     print(json.dumps(read_environment()))
@@ -156,7 +157,8 @@ if hasattr(torch.backends.cuda.matmul, "fp32_precision"):
     if not done.stdout:
         pytest.skip("this torch has only the flags of old")
 
-    assert json.loads(done.stdout)["mkldnn.matmul"] == "bf16"
+    environment = json.loads(done.stdout)
+    assert (environment["mkldnn.matmul"], environment["matmul_precision"]) == ("bf16", "medium")
 
 
 def test_what_cannot_be_read_is_left_out(monkeypatch):

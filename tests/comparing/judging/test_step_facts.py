@@ -187,15 +187,24 @@ def clip_with_norm(parameters):
         pytest.param(clip_with_norm, id="in-two-parts"),
     ],
 )
-def test_the_norm_is_what_clipping_returned(tmp_path, model, clip):
+@pytest.mark.parametrize("has_stacks", [True, False])
+def test_the_norm_is_what_clipping_returned(tmp_path, model, clip, has_stacks):
     parameters = list(model.parameters())
     optimizer = torch.optim.AdamW(parameters, eps=1e-6)
-    with capture(tmp_path, model=model):
+    with capture(tmp_path, model=model, extra_info=has_stacks):
         mean_of_squares(model).backward()
         norm = clip(parameters)
         optimizer.step()
 
     assert facts_of(tmp_path).gradient_norms == (norm.item(),)
+
+
+def test_a_small_number_added_to_a_norm_is_not_clipping(tmp_path, model):
+    with capture(tmp_path, model=model):
+        loss = mean_of_squares(model)
+        loss / (torch.linalg.vector_norm(batch()) + 1e-6)
+
+    assert facts_of(tmp_path).gradient_norms == ()
 
 
 def test_the_call_stack_names_clipping_where_too_little_of_it_is_recorded(tmp_path, model):
