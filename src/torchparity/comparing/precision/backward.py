@@ -47,7 +47,8 @@ def selecting(out: Amount, gradient: Amount, forward: Given, call: CallFacts) ->
         return Budget(0.0, 0.0, EXACTLY * gradient.error)
     passed = EXACTLY * gradient.error + sum(turned(part, gradient) for part in forward)
     overlaps = "pool" in stem_of(call.operator)
-    return Budget(FUSED * ROUNDING * out.norm if overlaps else 0.0, 0.0, FUSED * passed if overlaps else passed)
+    is_calculated = overlaps or stem_of(call.operator) in ("abs", "absolute", "leakyrelu", "prelu")
+    return Budget(FUSED * ROUNDING * out.norm if is_calculated else 0.0, 0.0, FUSED * passed if overlaps else passed)
 
 
 def turned(part: Amount, gradient: Amount) -> float:

@@ -82,10 +82,12 @@ SLOPE = 1.5
 CURVATURE = 1.0
 # Elements of a normal distribution closer to a threshold than e: 0.8 e / rms of them; gradients crowd around zero.
 CROWDING = 4.0
-# Fewer expected turns than this are no excuse: one record in a thousand with that many is wrongly named.
-RARE = 1e-3
-# Elements of an optimizer's update m / sqrt(v) beyond their rms: Adam's are at most 1 and about 0.2 on average.
-UPDATE_PEAK = 5.0
+# Fewer expected turns than this are no excuse: of relu's gradients one in five hundred with that many is named wrongly.
+RARE = 1e-2
+# Elements of an optimizer's step m / sqrt(v) beyond their rms.
+STEP_PEAK = 5.0
+# A step may turn round where its gradient is noise, which is twice the step; m / sqrt(v) of noise is a bit larger.
+TURNED_STEP = 3.0
 
 
 @lru_cache(maxsize=256)
