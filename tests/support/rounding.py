@@ -18,7 +18,7 @@ Tensors = list[torch.Tensor]
 NOISES = ("proportional", "spread", "rank one", "one row", "one element")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Case:
     """An operator on inputs of one size; `arguments` are what a record would say of it."""
 
@@ -174,7 +174,7 @@ def own_rounding(case: Case) -> Iterator[Sample]:
     given = case.make()
     behind = _gradient_like(case, given)
     yield from _samples(case, "float64", given, given, behind, behind, torch.float64)
-    with torch.backends.mkldnn.flags(enabled=False):
+    with _without_mkldnn():
         yield from _samples(case, "float64 without mkldnn", given, given, behind, behind, torch.float64)
     with _threads(1):
         yield from _samples(case, "one thread", given, given, behind, behind, torch.float64)
@@ -274,3 +274,12 @@ def _threads(count: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+@contextlib.contextmanager
+def _without_mkldnn() -> Iterator[None]:
+    before = torch.backends.mkldnn.set_flags(False)[0]  # `flags` warns of what it does not change
+    try:
+        yield
+    finally:
+        torch.backends.mkldnn.set_flags(before)

@@ -66,9 +66,11 @@ COMPOSITE = 12.0  # a norm, a softmax, a loss: a dozen roundings one after the o
 UNKNOWN_ROUNDINGS = 30.0
 
 # Errors of a sum of n terms are a random walk of sqrt(n) roundings, each of the partial sum's size: u sqrt(n) / 2 at
-# worst (Higham, section 4.2; Higham and Mary 2019 for the root). torch and BLAS add in blocks of at least this many
-# accumulators, which divides n (Blanchard, Higham and Mary 2020).
-BLOCK = 16.0
+# worst (Higham, section 4.2; Higham and Mary 2019 for the root). Blocks of accumulators divide n (Blanchard, Higham and
+# Mary 2020). Products go through n one by one inside of a block of a few hundred, or with 16 lanes where there is one
+# column; sums have several vectors of accumulators and add those pairwise.
+PRODUCT_BLOCK = 16.0
+SUM_BLOCK = 128.0
 # Beyond so many terms every implementation adds block sums pairwise or by threads.
 LONGEST_WALK = 65_536.0
 
@@ -103,6 +105,6 @@ def smallest_of(dtype: str) -> float:
 
 
 @lru_cache(maxsize=4096)
-def walk(terms: float) -> float:
+def walk(terms: float, block: float = SUM_BLOCK) -> float:
     """Return the growth of rounding errors in a sum, in roundings of its partial sums' size."""
-    return 1.0 + math.sqrt(min(max(terms, 1.0), LONGEST_WALK) / BLOCK)
+    return 1.0 + math.sqrt(min(max(terms, 1.0), LONGEST_WALK) / block)

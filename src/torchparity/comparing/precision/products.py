@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from torchparity.comparing.precision.amounts import Amount, Budget
 from torchparity.comparing.precision.facts import CallFacts
 from torchparity.comparing.precision.families import Family, family_of, stem_of
-from torchparity.comparing.precision.figures import EXACTLY, MARGIN, ROUNDING, walk
+from torchparity.comparing.precision.figures import EXACTLY, MARGIN, PRODUCT_BLOCK, ROUNDING, walk
 from torchparity.comparing.precision.forward import stretch, summed, unknown
 
 Given = Sequence[Amount]
@@ -46,7 +46,7 @@ def product_of(left: Amount, right: Amount, out: Amount, terms: float) -> Budget
     random = left.rms * right.rms * math.sqrt(terms * out.count)
     scale = max(out.norm, random)
     passed = of_matrix(left, right, out, terms) + of_matrix(right, left, out, terms)
-    return Budget(walk(terms) * ROUNDING * scale, 2.0 * ROUNDING * scale, passed, terms, random)
+    return Budget(walk(terms, PRODUCT_BLOCK) * ROUNDING * scale, 2.0 * ROUNDING * scale, passed, terms, random)
 
 
 def of_matrix(part: Amount, other: Amount, out: Amount, terms: float) -> float:
