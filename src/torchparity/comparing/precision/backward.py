@@ -133,7 +133,7 @@ def _nearness(out: Amount, gradient: Amount, forward: Given, stem: str) -> float
     if stem in ("div", "divide", "truedivide") and len(forward) > 1 and out.place == part.place:
         return 2.0 * part.spread * math.sqrt(ratio(slope, forward[0].rms))
     inverse = {"sqrt": (2.0 * slope) ** 2, "rsqrt": (2.0 * slope) ** (2 / 3), "reciprocal": math.sqrt(slope)}
-    return 1.5 * part.spread * inverse.get(stem, slope if stem != "pow" else 0.0)
+    return 1.5 * part.spread * float(inverse.get(stem, slope if stem != "pow" else 0.0))
 
 
 def norming(out: Amount, gradient: Amount, forward: Given, call: CallFacts) -> Budget:

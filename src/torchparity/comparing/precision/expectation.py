@@ -141,7 +141,8 @@ def _expectation(
             out.count
         )
     size = out.norm if out.norm > 0 else 1.0
-    tolerance = (own + budget.passed) / size
+    # The candidate rounds its own value, which is off by what was passed on.
+    tolerance = (own + budget.passed * (1.0 + 2.0 * out.unit)) / size
     if output.is_estimated:
         tolerance = tolerance * ESTIMATE + SKETCH_FLOOR
     reason = _reason(output, inputs, budget, own, rounding, operands, call)
