@@ -96,6 +96,8 @@ def deviation_of_values(baseline: Side, metrics: PairMetrics) -> float:
     if isinstance(baseline.leaf, TensorLeaf) and not baseline.leaf.shape:
         return metrics.max_relative
     *extremes, _, norm = baseline.values()
+    if not _is_scale(norm) and isinstance(baseline.leaf, TensorLeaf) and baseline.leaf.statistics is not None:
+        norm = baseline.leaf.statistics.finite_norm  # a mask of -inf says nothing about the rest
     if _is_scale(norm):
         return float(metrics.euclidean / norm)
     # Other tools keep no norm of float64, and that of float16 overflows.

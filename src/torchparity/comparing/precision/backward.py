@@ -47,7 +47,8 @@ def selecting(out: Amount, gradient: Amount, forward: Given, call: CallFacts) ->
         return Budget(0.0, 0.0, EXACTLY * gradient.error)
     passed = EXACTLY * gradient.error + sum(turned(part, gradient) for part in forward)
     overlaps = "pool" in stem_of(call.operator)
-    return Budget(FUSED * ROUNDING * out.norm if overlaps else 0.0, 0.0, FUSED * passed if overlaps else passed)
+    is_calculated = overlaps or stem_of(call.operator) in ("abs", "absolute", "leakyrelu", "prelu")
+    return Budget(FUSED * ROUNDING * out.norm if is_calculated else 0.0, 0.0, FUSED * passed if overlaps else passed)
 
 
 def turned(part: Amount, gradient: Amount) -> float:
@@ -118,8 +119,21 @@ def curving(out: Amount, gradient: Amount, forward: Given, call: CallFacts) -> B
             budget.work * FUSED, budget.operands, budget.passed * MARGIN + inherited, budget.terms, budget.scale
         )
     passed = max(gradient.error * ratio(out.norm, gradient.norm, 1.0), gradient.deviation * out.norm)
-    relative = sum(max(part.deviation, part.spread if part.place == out.place else 0.0) for part in forward)
-    return Budget(TRANSCENDENTAL * ROUNDING * out.norm, 0.0, MARGIN * (passed + 3.0 * relative * out.norm))
+    passed += sum(3.0 * part.deviation for part in forward) * out.norm
+    passed += _nearness(out, gradient, forward, stem_of(call.operator)) * min(out.norm, MARGIN * out.largest)
+    return Budget(TRANSCENDENTAL * ROUNDING * out.norm, 0.0, MARGIN * passed)
+
+
+def _nearness(out: Amount, gradient: Amount, forward: Given, stem: str) -> float:
+    """Return the relative error of the slope where the input is nearest to zero, as the largest slope tells it."""
+    slope = min(ratio(out.largest, gradient.rms), 1e30)
+    part = forward[-1]  # the divisor of a quotient, the only input of all others
+    if stem in ("exp", "exp2"):
+        return part.spread
+    if stem in ("div", "divide", "truedivide") and len(forward) > 1 and out.place == part.place:
+        return 2.0 * part.spread * math.sqrt(ratio(slope, forward[0].rms))
+    inverse = {"sqrt": (2.0 * slope) ** 2, "rsqrt": (2.0 * slope) ** (2 / 3), "reciprocal": math.sqrt(slope)}
+    return 1.5 * part.spread * float(inverse.get(stem, slope if stem != "pow" else 0.0))
 
 
 def norming(out: Amount, gradient: Amount, forward: Given, call: CallFacts) -> Budget:

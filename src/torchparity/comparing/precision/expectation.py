@@ -81,7 +81,7 @@ def expected(output: Returned, received: Sequence[Received], call: CallFacts) ->
         return Expectation(2.0, 0.0, 2.0, "an index or a mask differs")
     rounded = [part for part in relevant if not _is_choice(part)]
     behind = [part for part in behind if not _is_choice(part)]
-    if rounded and all(part.deviation is None for part in rounded):
+    if (call.direction == "backward" and not relevant) or (rounded and all(part.deviation is None for part in rounded)):
         return Expectation(math.inf, 0.0, math.inf, "nobody knows what it received")
     if _is_choice(output):
         return _of_choice(output, rounded)
@@ -126,6 +126,8 @@ def _expectation(
     output: Returned, out: Amount, inputs: Sequence[Amount], budget: Budget, call: CallFacts, family: Family
 ) -> Expectation:
     coarse = max([out.unit, *(part.unit for part in inputs)])
+    if call.computes_in is not None and family in PRODUCTS:
+        coarse = max(coarse, unit_of(call.computes_in))
     work = min(coarse, FLOAT32_UNIT) * budget.work
     rounding = _output_rounding(out, inputs, budget, family)
     operands = 0.0
@@ -139,7 +141,8 @@ def _expectation(
             out.count
         )
     size = out.norm if out.norm > 0 else 1.0
-    tolerance = (own + budget.passed) / size
+    # The candidate rounds its own value, which is off by what was passed on.
+    tolerance = (own + budget.passed * (1.0 + 2.0 * out.unit)) / size
     if output.is_estimated:
         tolerance = tolerance * ESTIMATE + SKETCH_FLOOR
     reason = _reason(output, inputs, budget, own, rounding, operands, call)

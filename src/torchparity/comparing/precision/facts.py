@@ -34,7 +34,8 @@ class CallFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A call: its operator by the canonical name and the numbers and words it was called with.
 
     `forward_received` is what the forward call received, for a backward record: a gradient depends on it. Its names
-    are those of the forward record, so that `output.1` of backward is the gradient of `input.1`.
+    are those of the forward record, so that `output.1` of backward is the gradient of `input.1`. `computes_in` is a
+    dtype that one of the runs casts operands to inside of the call, as autocast does; None where none is known.
     """
 
     operator: str
@@ -43,6 +44,7 @@ class CallFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     in_optimizer: bool = False
     arguments: Mapping[str, float | str] = {}
     uses_tf32: bool = False
+    computes_in: str | None = None
     forward_received: Sequence[Received] = ()
 
 

@@ -66,9 +66,15 @@ COMPOSITE = 12.0  # a norm, a softmax, a loss: a dozen roundings one after the o
 UNKNOWN_ROUNDINGS = 30.0
 
 # Errors of a sum of n terms are a random walk of sqrt(n) roundings, each of the partial sum's size: u sqrt(n) / 2 at
-# worst (Higham, section 4.2; Higham and Mary 2019 for the root). torch and BLAS add in blocks of at least this many
-# accumulators, which divides n (Blanchard, Higham and Mary 2020).
-BLOCK = 16.0
+# worst (Higham, section 4.2; Higham and Mary 2019 for the root). Blocks of accumulators divide n (Blanchard, Higham and
+# Mary 2020). Products go through n one by one inside of a block of a few hundred, or with 16 lanes where there is one
+# column; sums have several vectors of accumulators and add those pairwise.
+PRODUCT_BLOCK = 16.0
+SUM_BLOCK = 128.0
+# Gradients of convolutions are sums over images and pixels, one by one, and neighbours are alike: partial sums grow
+# beyond a random walk before they cancel. Measured with oneDNN on 1 against 2 threads: 10 times SUM_BLOCK's walk.
+PIXEL_BLOCK = 1.0
+ALIKE = 3.0
 # Beyond so many terms every implementation adds block sums pairwise or by threads.
 LONGEST_WALK = 65_536.0
 
@@ -82,10 +88,12 @@ SLOPE = 1.5
 CURVATURE = 1.0
 # Elements of a normal distribution closer to a threshold than e: 0.8 e / rms of them; gradients crowd around zero.
 CROWDING = 4.0
-# Fewer expected turns than this are no excuse: one record in a thousand with that many is wrongly named.
-RARE = 1e-3
-# Elements of an optimizer's update m / sqrt(v) beyond their rms: Adam's are at most 1 and about 0.2 on average.
-UPDATE_PEAK = 5.0
+# Fewer expected turns than this are no excuse: of relu's gradients one in five hundred with that many is named wrongly.
+RARE = 1e-2
+# Elements of an optimizer's step m / sqrt(v) beyond their rms.
+STEP_PEAK = 5.0
+# A step may turn round where its gradient is noise, which is twice the step; m / sqrt(v) of noise is a bit larger.
+TURNED_STEP = 3.0
 
 
 @lru_cache(maxsize=256)
@@ -101,6 +109,6 @@ def smallest_of(dtype: str) -> float:
 
 
 @lru_cache(maxsize=4096)
-def walk(terms: float) -> float:
+def walk(terms: float, block: float = SUM_BLOCK) -> float:
     """Return the growth of rounding errors in a sum, in roundings of its partial sums' size."""
-    return 1.0 + math.sqrt(min(max(terms, 1.0), LONGEST_WALK) / BLOCK)
+    return 1.0 + math.sqrt(min(max(terms, 1.0), LONGEST_WALK) / block)

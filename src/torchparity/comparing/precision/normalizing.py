@@ -137,10 +137,10 @@ def attention(out: Amount, given: Given, call: CallFacts) -> Budget:
     value = given[2]
     passed = MARGIN * (max(value.spread * math.sqrt(out.count), value.deviation * out.norm) + moved * size)
     passed += sum(part.error for part in given[3:])
-    work = (COMPOSITE + walk(float(value.shape[-2]) if len(value.shape) > 1 else 1.0)) * ROUNDING * size
-    return Budget(
-        work * (1.0 + min(level, COMPOSITE)), ROUNDING * (2.0 + min(level, COMPOSITE)) * size, passed, 1.0, size
-    )
+    # Errors of the probabilities have random signs and average like the values.
+    roundings = (COMPOSITE + walk(_length(value))) * (1.0 + min(level, COMPOSITE))
+    operands = ROUNDING * (2.0 + min(level, COMPOSITE)) * out.norm
+    return Budget(roundings * ROUNDING * out.norm, operands, passed, 1.0, size)
 
 
 def attention_gradient(out: Amount, gradient: Amount, forward: Given, call: CallFacts) -> Budget:
@@ -158,10 +158,14 @@ def attention_gradient(out: Amount, gradient: Amount, forward: Given, call: Call
         size = max(out.norm, gradient.norm * value.rms * math.sqrt(value.shape[-1]) * other.rms * scale)
     deviation = gradient.deviation + value.deviation + query.deviation + key.deviation
     passed = MARGIN * size * (deviation + moved)
-    work = (COMPOSITE + walk(float(query.shape[-2]) if len(query.shape) > 1 else 1.0)) * ROUNDING * size
-    return Budget(
-        work * (1.0 + min(level, COMPOSITE)), ROUNDING * (2.0 + min(level, COMPOSITE)) * size, passed, 1.0, size
-    )
+    roundings = (COMPOSITE + walk(_length(query))) * (1.0 + min(level, COMPOSITE))
+    operands = ROUNDING * (2.0 + min(level, COMPOSITE)) * size
+    return Budget(roundings * ROUNDING * size, operands, passed, 1.0, size)
+
+
+def _length(part: Amount) -> float:
+    """Return the number of tokens."""
+    return float(part.shape[-2]) if len(part.shape) > 1 else 1.0
 
 
 def _scores(given: Given, call: CallFacts) -> tuple[float, float]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from torchparity.comparing.precision.amounts import Amount, Budget
 from torchparity.comparing.precision.facts import CallFacts
 from torchparity.comparing.precision.families import Family, family_of, stem_of
-from torchparity.comparing.precision.figures import EXACTLY, MARGIN, ROUNDING, walk
+from torchparity.comparing.precision.figures import ALIKE, EXACTLY, MARGIN, PIXEL_BLOCK, PRODUCT_BLOCK, ROUNDING, walk
 from torchparity.comparing.precision.forward import stretch, summed, unknown
 
 Given = Sequence[Amount]
@@ -30,15 +30,27 @@ def product_gradient(out: Amount, gradient: Amount, forward: Given, call: CallFa
     """The gradient of a factor is the product of the output's gradient and the other factor."""
     factors, _ = _split(forward, family_of(call.operator))
     places = [part.place for part in factors]
+    is_convolution = "convolution" in family_of(call.operator)
     if len(factors) < 2 or out.place not in places:
-        return summed(out, [gradient], gradient.count / max(1, out.count))
+        return _bias_gradient(out, gradient, is_convolution)
     other = factors[1 - places.index(out.place)]
     # The three products of a call have the same multiplications; each output takes its share.
     multiplications = gradient.count * _terms(factors, gradient, call)
-    return product_of(gradient, other, out, max(1.0, multiplications / max(1, out.count)))
+    terms = max(1.0, multiplications / max(1, out.count))
+    return product_of(gradient, other, out, terms, PIXEL_BLOCK if is_convolution else PRODUCT_BLOCK)
 
 
-def product_of(left: Amount, right: Amount, out: Amount, terms: float) -> Budget:
+def _bias_gradient(out: Amount, gradient: Amount, is_convolution: bool) -> Budget:
+    """The gradient of what was added is a sum, which cancels where a norm follows."""
+    terms = gradient.count / max(1, out.count)
+    budget = summed(out, [gradient], terms)
+    if not is_convolution:
+        return budget
+    work = ALIKE * walk(terms, PIXEL_BLOCK) * ROUNDING * max(out.norm, gradient.norm)
+    return Budget(work, budget.operands, budget.passed, budget.terms, budget.scale)
+
+
+def product_of(left: Amount, right: Amount, out: Amount, terms: float, block: float = PRODUCT_BLOCK) -> Budget:
     """Return the budget of sums of `terms` products.
 
     The sums' size is that of terms with random signs, rms(x) rms(w) sqrt(n), unless they turned out larger.
@@ -46,7 +58,7 @@ def product_of(left: Amount, right: Amount, out: Amount, terms: float) -> Budget
     random = left.rms * right.rms * math.sqrt(terms * out.count)
     scale = max(out.norm, random)
     passed = of_matrix(left, right, out, terms) + of_matrix(right, left, out, terms)
-    return Budget(walk(terms) * ROUNDING * scale, 2.0 * ROUNDING * scale, passed, terms, random)
+    return Budget(walk(terms, block) * ROUNDING * scale, 2.0 * ROUNDING * scale, passed, terms, random)
 
 
 def of_matrix(part: Amount, other: Amount, out: Amount, terms: float) -> float:
