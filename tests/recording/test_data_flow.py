@@ -527,20 +527,29 @@ def test_values_and_statistics_tell_the_same_flow(recorded):
     assert all(flows[0].values())
 
 
-def test_a_record_that_could_not_be_written_leaves_no_false_numbers(recorded, tmp_path):
-    x = torch.randn(3)
+def test_a_parameter_that_is_replaced_is_found_again(recorded):
+    model = nn.Linear(4, 4, bias=False)
+    x = torch.randn(2, 4)
 
-    class Unwritable(float):
-        __slots__ = ()
+    def program():
+        model(x)
+        with torch._C.DisableTorchFunction():
+            model.weight = nn.Parameter(torch.ones(4, 4))
 
-    with capture(tmp_path / "run", level="L1", task="tensor") as recording:
-        torch.sin(x)
-        torch.exp(x)
-        recording.step()
-    part = open_run(tmp_path / "run").part()
+    flow = recorded(program, model=model, steps=3)
 
-    assert part.tells_origins
-    assert {len(part.origins_of(item.leaf)) for record in part.records.values() for item in record.items()} == {1}
+    for step in range(3):
+        assert flow.of("Functional.linear.0.forward", "input.1", step) == ["parameter weight"]
+
+
+def test_weights_that_share_memory_are_told_by_all_their_names(recorded):
+    flat = torch.randn(8)
+    model = nn.Module()
+    model.first, model.second = nn.Parameter(flat[:4]), nn.Parameter(flat[4:])
+
+    flow = recorded(lambda: torch.exp(model.second), model=model)
+
+    assert flow.of("Torch.exp.0.forward", "input.0") == ["parameter first", "parameter second"]
 
 
 def test_no_tensor_is_kept_alive(tmp_path):
