@@ -51,8 +51,10 @@ class Program:
 
     def step(self):
         action = self.random.choice(
-            [self.unary, self.binary, self.view, self.copy_of_view, self.in_place, self.part, self.free, self.empty]
-            + [self.out, self.hand_on, self.set_item, self.copy_over]
+            [
+                *(self.unary, self.binary, self.view, self.copy_of_view, self.in_place, self.part, self.free),
+                *(self.empty, self.out, self.hand_on, self.set_item, self.copy_over),
+            ]
         )
         action()
 
