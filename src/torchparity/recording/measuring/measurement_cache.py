@@ -128,11 +128,11 @@ class MeasurementCache:
             if failure is not None:
                 raise failure
 
-    def invalidate(self, *tensors: torch.Tensor, writer: Source | None = None) -> None:
+    def invalidate(self, *tensors: torch.Tensor, writer: Source | None = None, in_part: bool = False) -> None:
         """Invalidate the storages of these tensors: they were written without a new version.
 
         Or with one that an alias of the storage, which has a version counter of its own, may have had before.
-        Those at a new version were written by `writer`.
+        Those at a new version were written by `writer`, wholly or in part.
         """
         traced = self._generations.lineage.versions
         with self._lock:
@@ -143,7 +143,7 @@ class MeasurementCache:
                     continue
                 self._generations.invalidate(storage._cdata)
                 if writer is not None and (version := version_of(tensor)) != traced.get(storage._cdata):
-                    self._generations.write(tensor, storage, version, writer, surely=True)
+                    self._generations.write(tensor, storage, version, writer, surely=not in_part)
 
     def wrote(self, tensors: Iterable[torch.Tensor], writer: Source, *, surely: bool) -> None:
         """Note that these tensors were, or may have been, written, whatever their versions are."""

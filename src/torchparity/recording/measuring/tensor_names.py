@@ -40,11 +40,13 @@ class TensorNames:
 
     def use(self, models: nn.Module | Sequence[nn.Module] | None) -> None:
         """Take the names from these models; those of several begin with the model's index."""
+        named: list[tuple[str, weakref.ref[nn.Module]]] = []
         if isinstance(models, nn.Module):
-            self._models = [("", weakref.ref(models))]
+            named = [("", weakref.ref(models))]
         elif models is not None:
-            self._models = [(f"{index}.", weakref.ref(model)) for index, model in enumerate(models)]
-        self._by_address = None
+            named = [(f"{index}.", weakref.ref(model)) for index, model in enumerate(models)]
+        if named != self._models:  # else nearly all of them are where they were
+            self._models, self._by_address, self._is_fresh = named, None, False
 
     def forget(self) -> None:
         """Look the models through again before a name is missed."""

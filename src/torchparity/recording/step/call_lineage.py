@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from torchparity.calls import Call, tensors_in
-from torchparity.ops import Op, certain_writes, possible_writes
+from torchparity.ops import Op, certain_writes, possible_writes, writes_in_part
 from torchparity.recording.measuring.lineage import Lineage, Source
 from torchparity.recording.measuring.measurement_cache import MeasurementCache
 
@@ -34,7 +34,7 @@ class CallLineage:
     def written(self, call: Call, output: Any, writer: Source) -> None:
         """Invalidate and trace what a call wrote."""
         op, tensors, measurements = call.op, call.inputs.tensors, self._measurements
-        surely = certain_writes(op, call.args, call.kwargs)
+        surely, in_part = certain_writes(op, call.args, call.kwargs), writes_in_part(op, call.args)
         if op.writes_unversioned:
             written = [tensor for tensor in tensors if op.may_write(tensor)]
             measurements.invalidate(*written, writer=writer)
@@ -42,9 +42,11 @@ class CallLineage:
                 possible = possible_writes(op, tensors, call.args, call.kwargs)
                 measurements.wrote(possible, writer, surely=False)
         elif op.writes and call.args and isinstance(output, torch.Tensor) and output is call.args[0]:
-            self._written_in_place(call, output, writer)
+            # An alias of its storage may be at the same version number.
+            measurements.invalidate(output, writer=writer, in_part=in_part)
+            self._written_otherwise(call, output, writer)
         elif output is None or "out" in call.kwargs:
-            measurements.invalidate(*tensors, writer=writer)  # fused optimizers bump no version
+            measurements.invalidate(*tensors, writer=writer, in_part=in_part)  # fused optimizers bump no version
         if surely is not None:
             measurements.wrote(tensors_in(surely), writer, surely=True)
 
@@ -67,10 +69,9 @@ class CallLineage:
             source = self.joined(tensors_in((*args, *kwargs.values())))
         self._measurements.trace(tensors_in(output), source)
 
-    def _written_in_place(self, call: Call, output: torch.Tensor, writer: Source) -> None:
-        # An alias of its storage may be at the same version number.
-        self._measurements.invalidate(output, writer=writer)
+    def _written_otherwise(self, call: Call, output: torch.Tensor, writer: Source) -> None:
+        """Trace writes in place of which a version tells nothing."""
         if call.op.name in ("Tensor.resize_", "Tensor.resize_as_"):
             self._measurements.wrote([output], self.lineage.uninitialised, surely=False)
         elif output.is_inference() and call.op.name.endswith("_"):
-            self._measurements.wrote([output], writer, surely=True)
+            self._measurements.wrote([output], writer, surely=not writes_in_part(call.op, call.args))

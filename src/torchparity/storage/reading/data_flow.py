@@ -10,6 +10,7 @@ from torchparity.records import Origin
 from torchparity.storage.encoding.origins import OriginTable
 
 _EARLIER = re.compile(r"step(\d{1,9}) (.+)", re.ASCII | re.DOTALL)
+_NAMELESS = {"outside": Origin("outside"), "uninitialised": Origin("uninitialised"), "unknown": Origin("unknown")}
 _MOST = 64  # producers of one tensor
 
 
@@ -51,10 +52,12 @@ class DataFlow:
     def _origin(self, text: str) -> Origin | None:
         if text in self._known:
             return Origin("record", text)
-        if text == "outside" or text == "uninitialised" or text == "unknown":
-            return Origin(text)
+        if text in _NAMELESS:
+            return _NAMELESS[text]
         kind, _, name = text.partition(" ")
-        if kind == "parameter" or kind == "buffer":
-            return Origin(kind, name)
+        if kind == "parameter":
+            return Origin("parameter", name)
+        if kind == "buffer":
+            return Origin("buffer", name)
         earlier = _EARLIER.fullmatch(text)
         return Origin("earlier", earlier[2], int(earlier[1])) if earlier else None
