@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 
 from tests.support.sketches import group_byte, places, signs, sums_by_definition
-from torchparity.kernels.signs import GROUP, PLACES, group_words, sketch_sums, signs_of
+from torchparity.kernels.signs import GROUP, PLACES, group_words, signs_of, sketch_sums
 
 
 def test_the_constants_are_those_of_the_format():
