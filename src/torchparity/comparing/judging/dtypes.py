@@ -20,7 +20,7 @@ def dtype_words(parts: Sequence[ComparedPart]) -> str:
     for part in parts:
         for group in part.groups:
             records += 1
-            found = set(_differing_dtypes(group))
+            found = set(differing_dtypes(group))
             pairs.update(found)
             differing += bool(found)
     if not pairs:
@@ -29,7 +29,8 @@ def dtype_words(parts: Sequence[ComparedPart]) -> str:
     return f"{said} in {differing:,} of {counted(records, 'record')}"
 
 
-def _differing_dtypes(group: Sequence[ItemComparison]) -> Iterator[tuple[str, str]]:
+def differing_dtypes(group: Sequence[ItemComparison]) -> Iterator[tuple[str, str]]:
+    """Yield the dtypes of each tensor of a record that has another in the baseline, the candidate's first."""
     for entry in group:
         mine, other = entry.pair.candidate, entry.pair.baseline
         if mine is None or other is None:

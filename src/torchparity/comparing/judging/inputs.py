@@ -17,6 +17,8 @@ from torchparity.records import Origin, TensorLeaf
 # Weights and data are the same numbers, or the same numbers rounded to another dtype, or were computed on another
 # device before the recording began: a few units in the last place.
 _UNITS_OF_COPIES = 4.0
+# What a call whose partner is not known may enlarge a deviation by.
+_GAIN_OF_A_CALL = 20.0
 # A view of part of an output may be off where the statistics of the whole show nothing.
 _SMALLEST_SHOWN = 1e-6
 
@@ -56,7 +58,7 @@ def _computed(
     other = [origin for origin in context.flow.baseline_origins(entry) if origin.kind == "record"]
     alone = _only_in_one_run(context, makers, other)
     if alone is not None:
-        if entry.deviation is not None and entry.deviation > tolerance(entry.pair):
+        if _is_beyond_ancestors(context, entry, alone):
             return context.finding(Kind.CALL, record, entry, sources=sources, partner=alone)
         return None
     records = [context.maker(origin) for origin in makers]
@@ -76,6 +78,18 @@ def _only_in_one_run(context: PartContext, mine: Sequence[Origin], other: Sequen
             return origin.name
     paired = {record.baseline_name for record in context.records}
     return next((origin.name for origin in other if origin.name not in paired), None)
+
+
+def _is_beyond_ancestors(context: PartContext, entry: ItemComparison, alone: str) -> bool:
+    """Tell whether an input is further off than a call in one run alone makes of what it was computed from.
+
+    Numbers that were chosen, such as indices, may be any if what they were chosen from differs at all.
+    """
+    deviations = [maker.deviation for maker in context.ancestors(alone)]
+    if None in deviations or (any(deviations) and not coarser_unit(entry.pair)):
+        return False
+    largest = max((deviation for deviation in deviations if deviation is not None), default=0.0)
+    return entry.deviation is not None and entry.deviation > tolerance(entry.pair) + _GAIN_OF_A_CALL * largest
 
 
 def _counts_nothing(maker: JudgedRecord) -> bool:

@@ -146,7 +146,7 @@ def _agreement(
         all_within = f"all within what that explains; {largest}" if agreement.item else "and every value is equal"
         kind, sentence = Kind.DTYPE, f"The runs compute in different dtypes, {dtypes}: {all_within}{left_out}."
     elif agreement.item and (switches := of_tf32(changes)):
-        said = " and ".join(entry.sentence for entry in switches)
+        said = "TF32 is on in one run alone" if len(switches) > 1 else switches[0].sentence
         kind, sentence = Kind.DTYPE, f"The runs agree within what TF32 explains ({said}): {largest}{left_out}."
     return Verdict(
         kind=kind,

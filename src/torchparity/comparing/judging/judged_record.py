@@ -67,6 +67,13 @@ def are_tensors(comparison: ItemComparison) -> bool:
     )
 
 
+def is_whole(comparison: ItemComparison) -> bool:
+    """Tell whether an item is a tensor of whole numbers or truth values."""
+    side = comparison.pair.baseline
+    leaf = side.leaf if side is not None else None
+    return isinstance(leaf, TensorLeaf) and not leaf.dtype.startswith(("torch.float", "torch.bfloat", "torch.complex"))
+
+
 def judged_records(
     pairs: Sequence[RecordPair], groups: Sequence[Sequence[ItemComparison]]
 ) -> tuple[list[JudgedRecord], list[tuple[int, RecordPair]]]:

@@ -30,6 +30,9 @@ _RAW = frozenset(
         *("resize", "resize_as"),
     )
 )
+_CHOOSING = frozenset(
+    (*("sort", "argsort", "topk", "max", "min", "argmax", "argmin", "median", "kthvalue", "mode", "msort", "unique"),)
+)
 _ROUNDING = (
     *("norm", "softmax", "sum", "mean", "exp", "log", "gelu", "silu", "tanh", "sigmoid", "rsqrt", "loss", "entropy"),
     *("matmul", "mm", "linear", "conv", "attention", "einsum", "lstm", "gru"),
@@ -77,3 +80,8 @@ def rounds(record: str) -> bool:
     """Tell whether an operator adds up many numbers or computes a function of them, so that its result is rounded."""
     operator = operator_of(record)
     return any(word in operator for word in _ROUNDING)
+
+
+def chooses(record: str) -> bool:
+    """Tell whether an operator returns indices, which may be any of several where values are equal."""
+    return operator_of(record) in _CHOOSING

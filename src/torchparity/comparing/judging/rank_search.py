@@ -5,7 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from torchparity.comparing.judging.arguments import ArgumentDifference, differing_arguments
+from torchparity.comparing.judging.arguments import (
+    ROUNDED_NUMBER,
+    ROUNDED_TO_ANOTHER_DTYPE,
+    ArgumentDifference,
+    differing_arguments,
+)
 from torchparity.comparing.judging.context import PartContext
 from torchparity.comparing.judging.inputs import input_finding
 from torchparity.comparing.judging.judged_record import JudgedRecord, split_items
@@ -91,12 +96,17 @@ class RankSearch:
             return received
         returned = output_finding(context, record, reads_raw_memory=reads_raw_memory)
         if record.direction == "forward" and (returned is None or returned.kind is not Kind.UNINITIALISED):
-            arguments = differing_arguments(record, are_numbers_exact=self._is_equal_so_far)
+            arguments = differing_arguments(record, self._rounding_of_numbers(context))
             if arguments:
                 return self._of_arguments(context, record, arguments, returned)
         if returned is not None and returned.kind is Kind.OPERATOR and returned.input_deviation > 0:
             return self._traced_back(context, record, returned)
         return returned
+
+    def _rounding_of_numbers(self, context: PartContext) -> float:
+        if context.has_other_dtypes:
+            return ROUNDED_TO_ANOTHER_DTYPE
+        return 0.0 if self._is_equal_so_far else ROUNDED_NUMBER
 
     def _of_arguments(
         self,
