@@ -125,7 +125,8 @@ class Comparison:
         """Write a table for each part and format, and msprobe's advisor file; return what was written."""
         from torchparity.comparing.tables import write_tables
 
-        files, notes = write_tables(self.parts, self.timestamp, Path(folder), formats, advice=advice)
+        told = self.verdict if advice else None
+        files, notes = write_tables(self.parts, self.timestamp, Path(folder), formats, advice=told)
         self.notes += notes
         return files
 
@@ -133,7 +134,7 @@ class Comparison:
         """Write msprobe's `-da` files: each rank's records, and the first node that differs across ranks."""
         from torchparity.comparing.tables import write_analysis
 
-        return write_analysis(self.parts, self.timestamp, Path(folder))
+        return write_analysis(self.parts, self.verdict, self.timestamp, Path(folder))
 
     def to_csv(self, path: str | Path) -> list[Path]:
         """Write the tables as csv into a folder, or the only one as a file if `path` ends in .csv."""
