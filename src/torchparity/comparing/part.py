@@ -132,7 +132,8 @@ class PartComparison:
 
     def _values(self, groups: Sequence[Sequence[ItemPair]], progress: Progress) -> ValueComparer:
         values = ValueComparer(self.candidate, self.baseline)
-        values.read_ahead(chain.from_iterable(groups), progress, meanwhile=_load_tables)
+        meanwhile = _load_tables if self._options.writes_tables else _load_nothing
+        values.read_ahead(chain.from_iterable(groups), progress, meanwhile)
         return values
 
 
@@ -149,3 +150,7 @@ class _Stacks(dict[str, Sequence[str]]):
 def _load_tables() -> None:
     """Load what tables need, while other threads compare."""
     from torchparity.comparing.msprobe import cells  # noqa: F401
+
+
+def _load_nothing() -> None:
+    """Load nothing: a headline needs no tables."""

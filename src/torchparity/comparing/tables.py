@@ -27,7 +27,8 @@ def write_tables(
 ) -> tuple[list[Path], list[str]]:
     """Write a table for each part and format into a folder, and the advisor's file of each part.
 
-    `advice` is the verdict that the advisor's files tell; None leaves them out. Return the files, and sentences on what a reader of them should know.
+    `advice` is the verdict that the advisor's files tell; None leaves them out. Return the files, and sentences on
+    what a reader of them should know.
     """
     _make_folder(folder)
     files: list[Path] = []
@@ -59,9 +60,7 @@ def write_as(parts: Sequence[PartComparison], timestamp: str, name: str, path: P
     return written.files, written.notes
 
 
-def write_analysis(
-    parts: Sequence[PartComparison], verdict: Verdict, timestamp: str, folder: Path
-) -> list[Path]:
+def write_analysis(parts: Sequence[PartComparison], verdict: Verdict, timestamp: str, folder: Path) -> list[Path]:
     """Write msprobe's `-da` files: each rank's records, and the first node that differs across ranks."""
     return [
         _write(folder / name, msgspec.json.format(msgspec.json.encode(content), indent=1))

@@ -11,6 +11,7 @@ from torchparity.comparing.judging.coverage import Coverage
 from torchparity.comparing.judging.part import ComparedPart
 from torchparity.comparing.judging.rank_search import RankSearch
 from torchparity.comparing.judging.ranks import Placed, ordered
+from torchparity.comparing.judging.search_options import SearchOptions
 from torchparity.comparing.judging.sentences import agreement_sentence, amount_text, finding_sentence
 from torchparity.comparing.judging.verdict import Finding, Kind, Verdict
 
@@ -22,7 +23,13 @@ _INDEPENDENT = (
 Searches = Mapping[int, RankSearch]  # by rank
 
 
-def judge(parts: Sequence[ComparedPart], coverage: Coverage, *, uses_tf32: bool = False) -> Verdict:
+def judge(
+    parts: Sequence[ComparedPart],
+    coverage: Coverage,
+    *,
+    options: SearchOptions = SearchOptions(),
+    uses_tf32: bool = False,
+) -> Verdict:
     """Return the verdict on two runs."""
     if why := coverage.why_not():
         return Verdict(kind=Kind.UNKNOWN, sentence=f"The runs cannot be compared: {why}.")
