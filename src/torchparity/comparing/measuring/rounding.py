@@ -42,7 +42,7 @@ def tolerance(pair: ItemPair, *, has_equal_inputs: bool = False) -> float:
 def is_apart(comparison: ItemComparison) -> bool:
     """Tell whether the two sides differ by more than the rounding of their dtypes."""
     deviation = comparison.deviation
-    return bool(deviation) and deviation > tolerance(comparison.pair)
+    return deviation is not None and deviation > 0 and deviation > tolerance(comparison.pair)
 
 
 def unit_of(dtype: str) -> float:
