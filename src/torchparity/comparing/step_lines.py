@@ -8,7 +8,6 @@ import msgspec
 
 from torchparity.comparing.judging.step_facts import step_facts
 from torchparity.comparing.part import PartComparison
-from torchparity.text import counted
 
 _MOST_LINES = 10
 _MOST_LOSSES = 3  # of micro-batches, in one line
@@ -36,12 +35,12 @@ def step_numbers(parts: Sequence[PartComparison]) -> list[StepNumbers]:
 
 
 def step_lines(parts: Sequence[PartComparison]) -> list[str]:
-    """Return a line for each step and rank, and one for those that there are too many of."""
+    """Return a line for each step and rank, and one that says how many more there are."""
     numbers = step_numbers(parts)
     has_ranks = len({entry.rank for entry in numbers}) > 1
     lines = [_line(entry, has_ranks=has_ranks) for entry in numbers[:_MOST_LINES]]
     left = len(numbers) - len(lines)
-    return [*lines, f"and {counted(left, 'step')} more, of all ranks"] if left else lines
+    return [*lines, f"and {left} more"] if left else lines
 
 
 def _line(numbers: StepNumbers, *, has_ranks: bool) -> str:
