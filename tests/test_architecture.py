@@ -38,7 +38,9 @@ ALLOWED = {
     "recording": {
         *("calls", "config", "devices", "errors", "kernels", "naming", "ops", "records", "storage", "tensors", "text"),
     },
-    "comparing": {"errors", "kernels", "naming", "plugins", "records", "report", "storage", "text", "whole_file"},
+    "comparing": {
+        *("errors", "kernels", "naming", "plugins", "records", "report", "storage", "text", "version", "whole_file"),
+    },
     "report": {"errors", "naming", "records", "summaries", "text", "whole_file"},
     "cli": {
         *("comparing", "config", "errors", "kernels", "naming", "plugins", "records", "report", "storage"),

@@ -59,7 +59,9 @@ def test_the_command_that_it_names_works(pair, capsys):
 def test_the_page_has_every_key(pair, capsys):
     told, _, _ = asked(capsys, *pair)
 
-    explained = {name for row in re.findall(r"^\| (`.*?) \|", PAGE, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)}
+    explained = {
+        name for row in re.findall(r"^\| (`.*?) \|", PAGE, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)
+    }
     assert explained == {*told, *told["first"]}
 
 

@@ -41,7 +41,9 @@ def test_the_page_says_what_the_function_returns(name, divergence, any_row, neve
 
 
 def test_a_row_that_differs_counts_for_any_alone():
-    codes = [exit_code(verdict(Kind.AGREE), fail_on, has_differences=True) for fail_on in ("divergence", "any", "never")]
+    codes = [
+        exit_code(verdict(Kind.AGREE), fail_on, has_differences=True) for fail_on in ("divergence", "any", "never")
+    ]
 
     assert codes == [0, 1, 0]
 

@@ -76,7 +76,10 @@ def test_a_step_without_the_first_difference_says_where_it_is(tmp_path):
         with torchparity.RunWriter(tmp_path / name) as writer:
             for step, output in ((0, 1.0), (1, value), (2, value)):
                 writer.start_step(step)
-                leaves = [torchparity.TensorLeaf(dtype="torch.float32", shape=(1,), statistics=equal(n)) for n in (1.0, output)]
+                leaves = [
+                    torchparity.TensorLeaf(dtype="torch.float32", shape=(1,), statistics=equal(n))
+                    for n in (1.0, output)
+                ]
                 writer.add(torchparity.Record(name=EXP, direction="forward", input_args=leaves[:1], output=leaves[1:]))
                 writer.finish_step()
     done = torchparity.compare(tmp_path / "candidate", tmp_path / "baseline")
