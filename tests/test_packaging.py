@@ -71,7 +71,7 @@ def test_the_commands_of_the_wheel_work(installed, tmp_path):
 
     assert run(installed / "torchparity", "--version").startswith("torchparity 0.")
     assert "Functional.linear.0.forward" in run(installed / "torchparity", "show", path, "--list")
-    assert "The runs agree" in run(installed / "torchparity", "compare", path, path)
+    assert "The runs are identical" in run(installed / "torchparity", "compare", path, path)
 
 
 def test_recording_with_the_wheel_works(installed, tmp_path):

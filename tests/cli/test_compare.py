@@ -36,8 +36,9 @@ def test_any_level_of_a_run_can_be_named(runs, form, capsys):
     assert main(["compare", left, right]) == 0
 
     printed = capsys.readouterr().out
-    assert "the weights differ already; input.3 off by 0.02" in printed
-    assert "35 records: 35 paired by name; 130 rows compared by values." in printed
+    assert "Functional.batch_norm.0.forward: the weights differ already" in printed
+    assert re.search(r"input\.3\)? is off by 0\.02 relative", printed)
+    assert "35 records: 35 paired by name; 128 rows compared: 96 by values, 32 arguments." in printed
 
 
 def test_all_formats_hold_the_same_table(runs, tmp_path):
@@ -162,7 +163,7 @@ def test_runs_of_different_kinds_are_compared_by_what_both_have(runs, capsys):
     assert main(["compare", str(runs / "conv-tensor-L1-base"), str(runs / "conv-statistics-L1-base")]) == 0
 
     printed = capsys.readouterr()
-    assert "compared by statistics" in printed.out
+    assert re.search(r"rows compared: \d+ by statistics, \d+ arguments\.$", printed.out, re.MULTILINE)
     assert "the candidate holds more than the other run" in printed.err
 
 
@@ -406,3 +407,85 @@ def test_runs_beside_a_file_that_names_runs_are_refused(tmp_path, capsys):
 def test_tables_without_a_folder_are_refused(asked, capsys):
     assert main(["compare", "c", "d", *asked]) == 2
     assert "give the folder" in capsys.readouterr().err
+
+
+def test_other_findings_follow_the_headline(tmp_path, capsys):
+    names = ["Torch.exp.0.forward"]
+    for rank in (0, 1):
+        write_rank(tmp_path / "candidate", rank, names, "Torch.exp.0.forward")
+        write_rank(tmp_path / "baseline", rank, names, None)
+
+    assert main(["compare", str(tmp_path / "candidate"), str(tmp_path / "baseline")]) == 0
+
+    first, second, *_ = capsys.readouterr().out.splitlines()
+    assert first.startswith("step 0, rank 0: First divergence: Torch.exp.0.forward: ")
+    assert second.startswith("Also: step 0, rank 1: Torch.exp.0.forward: ") and "First" not in second
+
+
+def test_facts_beside_the_answer_are_notes(tmp_path, capsys):
+    for name, dtype in (("candidate", "torch.float64"), ("baseline", "torch.float32")):
+        with torchparity.RunWriter(tmp_path / name) as writer:
+            writer.start_step(0)
+            for place in (0, 1):
+                value = 2.0 if name == "candidate" and place else 1.0
+                leaf = TensorLeaf(dtype=dtype, shape=(1,), statistics=Statistics(max=value, min=value, norm=value))
+                writer.add(torchparity.Record(name=f"Torch.exp.{place}.forward", direction="forward", output=[leaf]))
+    done = torchparity.compare(tmp_path / "candidate", tmp_path / "baseline")
+
+    assert main(["compare", str(tmp_path / "candidate"), str(tmp_path / "baseline")]) == 0
+
+    lines = capsys.readouterr().out.splitlines()
+    assert done.verdict.remarks and [f"Note: {remark}" for remark in done.verdict.remarks] == lines[1:-1]
+
+
+@pytest.mark.parametrize("text", ["much", "1e-3x", "-1", "nan", "inf"])
+def test_a_tolerance_that_is_no_number_is_refused(runs, text, capsys):
+    base = str(runs / "conv-statistics-L1-base")
+
+    assert main(["compare", base, base, f"--tolerance={text}"]) == 2
+
+    error = capsys.readouterr().err
+    assert "tolerance" in error and "such as 1e-3" in error and len(error.splitlines()) == 1
+
+
+@pytest.mark.parametrize("option", ["--ignore", "--after"])
+def test_a_pattern_that_names_nothing_is_refused(runs, option, capsys):
+    base = str(runs / "conv-statistics-L1-base")
+
+    assert main(["compare", base, base, option, "Functional.batch_nrom.0.forward"]) == 2
+
+    error = capsys.readouterr().err
+    assert "Did you mean 'Functional.batch_norm.0.forward'?" in error and len(error.splitlines()) == 1
+
+
+@pytest.mark.xfail(reason="the judge does not read the options yet", strict=True)
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        pytest.param(["--ignore", "Torch.exp.0.forward"], "Torch.exp.1.forward", id="ignore"),
+        pytest.param(["--after", "Torch.exp.0.forward"], "Torch.exp.1.forward", id="after"),
+        pytest.param(["--ignore", "*.exp.*"], None, id="ignore-all"),
+        pytest.param(["--tolerance", "2"], None, id="tolerance"),
+    ],
+)
+def test_an_expected_difference_can_be_passed(tmp_path, options, expected, capsys):
+    left, right = write_steps(tmp_path / "left", (0,), 2.0), write_steps(tmp_path / "right", (0,), 1.0)
+
+    main(["compare", str(left), str(right), "--json", *options])
+
+    first = json.loads(capsys.readouterr().out)["first"]
+    assert (first and first["record"]) == expected
+
+
+@pytest.mark.parametrize(
+    ("task", "measure"), [("tensor", "values"), ("statistics", "statistics"), ("md5", "checksums")]
+)
+def test_rows_are_counted_by_what_they_were_compared_by(runs, task, measure, tmp_path):
+    left, right = (runs / f"conv-{task}-L1-{name}" for name in ("extra", "base"))
+    done = torchparity.compare(left, right)
+
+    by = done.rows_compared()
+
+    tensors = [entry for entry in done.comparisons if not entry.pair.is_argument and entry.is_matched]
+    assert by[measure] == len([entry for entry in tensors if entry.deviation is not None])
+    assert by.total() == sum(entry.deviation is not None for entry in done.comparisons) < len(list(done.comparisons))

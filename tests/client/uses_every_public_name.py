@@ -69,11 +69,14 @@ def read(folder: Path) -> tp.HostTensor:
 
 def compare(candidate: Path, baseline: Path, folder: Path) -> str:
     """Compare, look at the verdict and write the tables."""
-    comparison = tp.compare(candidate, baseline, align="order", highlight=True)
+    comparison = tp.compare(candidate, baseline, align="order", highlight=True, tolerance=1e-6)
     assert_type(comparison, tp.Comparison)
     assert_type(comparison.headline(), str)
     assert_type(comparison.has_differences, bool)
     assert_type(comparison.notes, list[str])
+    assert_type(comparison.verdict.sentence, str)
+    assert_type(comparison.verdict.kind.value, str)
+    assert_type(comparison.other_findings(), list[str])
     divergence = comparison.first_divergence
     if divergence is not None:
         assert_type(divergence.record, str)

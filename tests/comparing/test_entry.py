@@ -22,10 +22,14 @@ import torchparity
 from torchparity import Comparison, compare
 
 comparison: Comparison = compare("candidate", Path("baseline"), align="name", highlight=True)
+compare("candidate", "baseline", ignore=["layers.0"], after="*.dropout.*", tolerance=1e-3)
 compare({"npu_path": "a", "bench_path": "b"}, "output", True, auto_analyze=False, formats=["csv"])
 reveal_type(compare("a", "b"))
 reveal_type(comparison.headline())
 reveal_type(comparison.first_divergence)
+reveal_type(comparison.verdict)
+reveal_type(comparison.other_findings())
+reveal_type(comparison.rows_compared())
 reveal_type(comparison.frame)
 reveal_type(comparison.numbers)
 reveal_type(comparison.has_differences)

@@ -13,6 +13,8 @@ GOLDEN = Path(os.environ.get("TORCHPARITY_GOLDEN", ROOT.parent / "shared" / "gol
 IS_HERE = GOLDEN.is_dir()
 REASON = "the recorded msprobe runs are not here; TORCHPARITY_GOLDEN says where they are"
 needs_golden = pytest.mark.skipif(not IS_HERE, reason=REASON)
+RANKS = GOLDEN.parent / "golden-ranks.tar.xz"
+needs_ranks = pytest.mark.skipif(not RANKS.is_file(), reason="the recorded runs of four ranks are not here")
 
 
 def table_names(*, without: str = "no such part", ending: str = "") -> list[str]:

@@ -2,6 +2,7 @@
 
 torchparity compare CANDIDATE BASELINE           prints where the runs part
 torchparity compare CANDIDATE BASELINE -o DIR    and writes the tables
+torchparity compare CANDIDATE BASELINE --json    prints the answer for programs
 torchparity -f pytorch compare -i compare.json -o ./output -hl    as msprobe has it
 """
 
@@ -12,7 +13,7 @@ import gc
 import os
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,8 @@ from torchparity import plugins
 
 if TYPE_CHECKING:
     from torchparity.comparing import Alignment, Comparison, Options
+
+_MOST_OTHERS = 5
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -49,13 +52,25 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("-cm", "--cell_mapping", type=Path, metavar="YAML", help="modules that were renamed")
     parser.add_argument("-da", "--diff_analyze", action="store_true", help="write the first differing node as json")
     parser.add_argument("--align", choices=["order", "name"], help="pair calls in the order they ran, or by name alone")
+    parser.add_argument(
+        "--ignore",
+        action="append",
+        default=[],
+        metavar="PATTERN",
+        help="never blame these: a record, a module's path or a shell pattern; may be given again",
+    )
+    parser.add_argument("--after", metavar="PATTERN", help="look for the first difference behind this record or module")
+    parser.add_argument(
+        "--tolerance", metavar="X", help="relative deviation that counts as rounding, in place of the derived ones"
+    )
+    parser.add_argument("--json", action="store_true", help="print the answer as one JSON object for programs")
     parser.add_argument("--format", default=None, metavar="LIST", help=f"tables to write, of {','.join(_formats())}")
     parser.add_argument("--xlsx", action="store_true", help="the same as --format xlsx")
     parser.add_argument(
         "--fail-on",
         choices=["divergence", "any", "never"],
         default="never",
-        help="exit with 1 when the runs part, when any row differs, or never",
+        help="exit with 1 when the runs part, when any row differs, or never; docs/verdicts.md has the table",
     )
 
 
@@ -73,7 +88,7 @@ def run(options: Namespace) -> int:
 def _run(options: Namespace) -> int:
     from torchparity.cli.terminal.output import forget_stdout
     from torchparity.cli.terminal.progress import progress
-    from torchparity.comparing import compare_runs
+    from torchparity.comparing import compare_runs, exit_code
 
     candidate, baseline, settings, folder = _asked(options)
     formats = _formats_asked(options)
@@ -86,23 +101,38 @@ def _run(options: Namespace) -> int:
     if options.diff_analyze:
         written += comparison.write_analysis(folder or Path("output"))
     try:
-        _report(comparison, written, is_logged=_is_logged(options))
+        _report(comparison, written, options)
     except BrokenPipeError:
         forget_stdout()  # nobody reads on, but the exit code still tells whether the runs differ
-    return _exit_code(comparison, options.fail_on)
+    return exit_code(comparison.verdict, options.fail_on, options.fail_on == "any" and comparison.has_differences)
 
 
-def _report(comparison: Comparison, written: Sequence[Path], *, is_logged: bool) -> None:
+def _report(comparison: Comparison, written: Sequence[Path], options: Namespace) -> None:
+    from torchparity.comparing import json_text
     from torchparity.text import one_line
 
-    if is_logged:
+    if _is_logged(options):
         _log(comparison)
     for note in comparison.notes:
         print(f"torchparity: {one_line(note)}", file=sys.stderr)
-    print(one_line(comparison.headline()))
+    if options.json:
+        print(json_text(comparison, fail_on=options.fail_on, files=written))
+        return
+    for line in _answer(comparison):
+        print(one_line(line))
     print(_summary(comparison))
     for path in written:
         print(f"  {path}")
+
+
+def _answer(comparison: Comparison) -> Iterator[str]:
+    """Yield the headline, the independent other findings, the facts beside them, and each step's loss."""
+    from torchparity.comparing import step_lines
+
+    yield comparison.headline()
+    yield from (f"Also: {sentence}" for sentence in comparison.other_findings()[:_MOST_OTHERS])
+    yield from (f"Note: {remark}" for remark in comparison.verdict.remarks)
+    yield from step_lines(comparison.parts)
 
 
 def _asked(options: Namespace) -> tuple[Path, Path, Options, Path | None]:
@@ -142,7 +172,20 @@ def _settings(
         stack_path=stack_path,
         data_mapping=read_mapping(options.data_mapping) if options.data_mapping else {},
         cell_mapping=read_mapping(options.cell_mapping) if options.cell_mapping else {},
+        ignore=tuple(options.ignore),
+        after=options.after,
+        tolerance=_number(options.tolerance),
+        writes_tables=options.output_path is not None or options.input_path is not None or options.diff_analyze,
     )
+
+
+def _number(text: str | None) -> float | None:
+    from torchparity.errors import ConfigError
+
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        raise ConfigError(f"--tolerance {text!r} is no number; give a relative deviation such as 1e-3.") from None
 
 
 def _refuse_unwritable(folder: Path) -> None:
@@ -207,14 +250,18 @@ def _summary(comparison: Comparison) -> str:
         "baseline only": "in the baseline alone",
     }
     said = ", ".join(f"{counts[key]} {text}" for key, text in words.items() if counts[key])
-    rows = sum(len(part.comparisons) for part in comparison.parts)
-    mode = " and ".join(sorted({part.mode for part in comparison.parts}))
     records = counted(sum(counts.values()), "record")
-    return f"{records}: {said or 'nothing to pair'}; {counted(rows, 'row')} compared by {mode}."
+    return f"{records}: {said or 'nothing to pair'}; {_rows(comparison)}."
 
 
-def _exit_code(comparison: Comparison, fail_on: str) -> int:
-    if fail_on == "never":
-        return 0
-    is_apart = comparison.first_divergence is not None or not comparison.has_compared
-    return int(is_apart if fail_on == "divergence" else is_apart or comparison.has_differences)
+def _rows(comparison: Comparison) -> str:
+    """Return how many rows were compared, and by what each."""
+    from torchparity.text import counted
+
+    by = comparison.rows_compared()
+    rows = f"{counted(by.total(), 'row')} compared"
+    each = [f"{by[measure]} by {measure}" for measure in ("values", "statistics", "checksums", "shapes") if by[measure]]
+    each += [counted(by["arguments"], "argument")] if by["arguments"] else []
+    if len(each) == 1 and not by["arguments"]:
+        return f"{rows} {each[0].partition(' ')[2]}"
+    return f"{rows}: {', '.join(each)}" if each else rows

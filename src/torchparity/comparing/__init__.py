@@ -7,6 +7,8 @@ msprobe/    msprobe's columns, words, verdicts, messages, colours and files
 """
 
 from torchparity.comparing.entry import compare
+from torchparity.comparing.json_answer import answer, json_text
+from torchparity.comparing.judging.exit_codes import FailOn, exit_code
 from torchparity.comparing.judging.verdict import Agreement, Finding, Kind, Verdict
 from torchparity.comparing.measuring.item_comparison import (
     ChecksumDifference,
@@ -19,12 +21,14 @@ from torchparity.comparing.options import Options
 from torchparity.comparing.pairing.mapping import read_mapping
 from torchparity.comparing.pairing.records import Alignment
 from torchparity.comparing.runs import Comparison, compare_runs
+from torchparity.comparing.step_lines import step_lines
 
 __all__ = [
     "Agreement",
     "Alignment",
     "ChecksumDifference",
     "Comparison",
+    "FailOn",
     "Finding",
     "ItemComparison",
     "Kind",
@@ -33,7 +37,11 @@ __all__ = [
     "Reason",
     "StatisticsDifference",
     "Verdict",
+    "answer",
     "compare",
     "compare_runs",
+    "exit_code",
+    "json_text",
     "read_mapping",
+    "step_lines",
 ]

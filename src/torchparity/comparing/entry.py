@@ -43,6 +43,9 @@ def compare(
     highlight: bool = False,
     data_mapping: str | Path | None = None,
     cell_mapping: str | Path | None = None,
+    ignore: Sequence[str] = (),
+    after: str | None = None,
+    tolerance: float | None = None,
 ) -> Comparison: ...
 
 
@@ -72,13 +75,18 @@ def compare(
     formats: Sequence[str] = ("xlsx",),
     data_mapping: str | Path | None = None,
     cell_mapping: str | Path | None = None,
+    ignore: Sequence[str] = (),
+    after: str | None = None,
+    tolerance: float | None = None,
 ) -> Comparison:
     """Compare two runs.
 
     With two paths nothing is written: look at the result (`headline()`, `first_divergence`,
     `comparisons`, `frame`) or write it (`to_csv`, `to_xlsx`, `to_json`, `to_parquet`). `align` pairs calls in the
     order in which they ran, by name alone, or fuzzily as msprobe does; the mappings are YAML files
-    that name items and modules that belong together; `highlight` colours suspicious rows.
+    that name items and modules that belong together; `highlight` colours suspicious rows. `ignore` and `after` go
+    past records where a difference is expected, each named by itself, by its module's path or by a shell pattern;
+    `tolerance` is a relative deviation that counts as rounding, in place of the derived ones.
 
     With msprobe's mapping of `npu_json_path` and `bench_json_path` the second argument is the
     folder for the results, which are written as `formats`, with the advisor's file where
@@ -97,8 +105,16 @@ def compare(
         highlight=highlight,
         data_mapping=read_mapping(Path(data_mapping)) if data_mapping else {},
         cell_mapping=read_mapping(Path(cell_mapping)) if cell_mapping else {},
+        ignore=_patterns(ignore),
+        after=after,
+        tolerance=tolerance,
     )
     return compare_runs(candidate, baseline, options)
+
+
+def _patterns(ignore: Sequence[str]) -> tuple[str, ...]:
+    """Return the patterns; one alone may be given without a list."""
+    return (ignore,) if isinstance(ignore, str) else tuple(ignore)
 
 
 def _msprobe_options(
@@ -110,6 +126,7 @@ def _msprobe_options(
         highlight=highlight,
         stacks=stack_mode if stack_path else None,
         stack_path=str(stack_path) if stack_path else None,
+        writes_tables=True,
     )
 
 

@@ -136,8 +136,8 @@ class PartComparison:
 
     def _values(self, groups: Sequence[Sequence[ItemPair]], progress: Progress) -> ValueComparer:
         values = ValueComparer(self.candidate, self.baseline)
-        meanwhile = _load_tables if self._options.writes_tables else _do_nothing
-        values.read_ahead(chain.from_iterable(groups), progress, meanwhile=meanwhile)
+        meanwhile = _load_tables if self._options.writes_tables else _load_nothing
+        values.read_ahead(chain.from_iterable(groups), progress, meanwhile)
         return values
 
 
@@ -156,5 +156,5 @@ def _load_tables() -> None:
     from torchparity.comparing.msprobe import cells  # noqa: F401
 
 
-def _do_nothing() -> None:
-    """The answer alone needs no tables."""
+def _load_nothing() -> None:
+    """Load nothing: a headline needs no tables."""

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 
 from torchparity.comparing.judging.coverage import Coverage, has_compared, is_held_once
 from torchparity.comparing.judging.judge import judge
+from torchparity.comparing.judging.sentences import finding_sentence
 from torchparity.comparing.judging.verdict import Finding, Verdict
 from torchparity.comparing.measuring.item_comparison import ItemComparison, Reason
 from torchparity.comparing.msprobe.columns import NUMERIC
 from torchparity.comparing.msprobe.rows import differs
-from torchparity.comparing.options import Options
+from torchparity.comparing.options import Options, refuse_unknown_patterns
 from torchparity.comparing.part import PartComparison
 from torchparity.errors import RunNotFoundError
 from torchparity.storage import RunPart, RunReader, open_run
@@ -41,11 +42,12 @@ class Comparison:
         parts: Sequence[PartComparison],
         notes: Sequence[str],
         *,
+        options: Options,
         parts_alone: int = 0,
     ) -> None:
         self.candidate, self.baseline = candidate, baseline
         self.parts, self.notes = list(parts), list(notes)
-        self.parts_alone = parts_alone
+        self.parts_alone, self._options = parts_alone, options
         self.timestamp = time.strftime("%Y%m%d%H%M%S")
 
     def __repr__(self) -> str:
@@ -73,7 +75,7 @@ class Comparison:
     @cached_property
     def verdict(self) -> Verdict:
         """The answer: the kind of difference, where it is, and the sentence that says so."""
-        return judge(self.parts, self._coverage)
+        return judge(self.parts, self._coverage, self._options.limits)
 
     @property
     def first_divergence(self) -> Finding | None:
@@ -104,6 +106,17 @@ class Comparison:
         """Return one sentence: where the runs part, with module, line of code and numbers."""
         return self.verdict.sentence
 
+    def other_findings(self) -> list[str]:
+        """Return a sentence for each of the independent other places where the runs part."""
+        modes = {(part.step, part.rank): part.mode for part in self.parts}
+        sentences = []
+        for finding in self.verdict.also:
+            where = f"step {finding.step}, rank {finding.rank}: " if len(modes) > 1 else ""
+            by_checksum = modes[finding.step, finding.rank] == "checksums"
+            said = finding_sentence(finding, by_checksum=by_checksum).partition(": ")[2]  # without "First ..."
+            sentences.append(f"{where}{said}")
+        return sentences
+
     @cached_property
     def _coverage(self) -> Coverage:
         pairs = [pair for part in self.parts for pair in part.pairs]
@@ -121,11 +134,16 @@ class Comparison:
         """Return how many records were paired how, over all parts."""
         return sum((part.counts() for part in self.parts), Counter())
 
+    def rows_compared(self) -> Counter[str]:
+        """Return how many items were compared by what: values, statistics, checksums, shapes, arguments."""
+        return Counter(by for comparison in self.comparisons if (by := comparison.compared_by) is not None)
+
     def write(self, folder: str | Path, formats: Sequence[str] = ("csv",), *, advice: bool = True) -> list[Path]:
         """Write a table for each part and format, and msprobe's advisor file; return what was written."""
         from torchparity.comparing.tables import write_tables
 
-        files, notes = write_tables(self.parts, self.timestamp, Path(folder), formats, advice=advice)
+        told = self.verdict if advice else None
+        files, notes = write_tables(self.parts, self.timestamp, Path(folder), formats, advice=told)
         self.notes += notes
         return files
 
@@ -133,7 +151,7 @@ class Comparison:
         """Write msprobe's `-da` files: each rank's records, and the first node that differs across ranks."""
         from torchparity.comparing.tables import write_analysis
 
-        return write_analysis(self.parts, self.timestamp, Path(folder))
+        return write_analysis(self.parts, self.verdict, self.timestamp, Path(folder))
 
     def to_csv(self, path: str | Path) -> list[Path]:
         """Write the tables as csv into a folder, or the only one as a file if `path` ends in .csv."""
@@ -170,6 +188,8 @@ def compare_runs(
     pairs, notes = _paired(left, right)
     if {part.info.tool == "msprobe" for pair in pairs[:1] for part in pair} == {True, False}:
         notes.append("one run alone is msprobe's, which has wrong gradients of some calls: trust forward records more.")
+    records = ((name, mine.construct) for mine, _ in pairs for name in mine.records) if options.patterns else ()
+    refuse_unknown_patterns(options.patterns, records)
     if options.stack_path and len(pairs) == 1:
         pairs[0][0].use_stacks(Path(options.stack_path))
     parts = []
@@ -182,7 +202,7 @@ def compare_runs(
         notes += [f"baseline: {problem}" for problem in other.problems]
         parts.append(part)
     parts_alone = len(left.parts) + len(right.parts) - 2 * len(pairs)
-    return Comparison(Path(candidate), Path(baseline), parts, notes, parts_alone=parts_alone)
+    return Comparison(Path(candidate), Path(baseline), parts, notes, options=options, parts_alone=parts_alone)
 
 
 def _paired(left: RunReader, right: RunReader) -> tuple[list[tuple[RunPart, RunPart]], list[str]]:

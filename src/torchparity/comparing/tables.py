@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from torchparity import plugins
+from torchparity.comparing.judging.verdict import Verdict
 from torchparity.comparing.msprobe.advisor import advisor_text
 from torchparity.comparing.msprobe.columns import NUMERIC
 from torchparity.comparing.msprobe.first_node import analysis_files
@@ -22,11 +23,12 @@ from torchparity.whole_file import whole_file
 
 
 def write_tables(
-    parts: Sequence[PartComparison], timestamp: str, folder: Path, formats: Sequence[str], *, advice: bool
+    parts: Sequence[PartComparison], timestamp: str, folder: Path, formats: Sequence[str], *, advice: Verdict | None
 ) -> tuple[list[Path], list[str]]:
     """Write a table for each part and format into a folder, and the advisor's file of each part.
 
-    Return the files, and sentences on what a reader of them should know.
+    `advice` is the verdict that the advisor's files tell; None leaves them out. Return the files, and sentences on
+    what a reader of them should know.
     """
     _make_folder(folder)
     files: list[Path] = []
@@ -41,8 +43,8 @@ def write_tables(
             written = plugin.write(_table(part, title), folder / f"{stem}{plugin.suffix}")
             files += written.files
             notes += written.notes
-        if advice:
-            text = advisor_text(part.rows, part.mode, None)
+        if advice is not None:
+            text = advisor_text(part.rows, part.mode, advice, step=part.step, rank=part.rank)
             files.append(_write(folder / f"{_file_name('advisor', part, parts, timestamp)}.txt", text.encode()))
     return files, notes
 
@@ -51,18 +53,18 @@ def write_as(parts: Sequence[PartComparison], timestamp: str, name: str, path: P
     """Write the tables into a folder, or the only one as a file if `path` ends as the format's files do."""
     plugin = _format(name)
     if path.suffix != plugin.suffix:
-        return write_tables(parts, timestamp, path, [name], advice=False)
+        return write_tables(parts, timestamp, path, [name], advice=None)
     if len(parts) > 1:
         raise ConfigError(f"{path} names one file, and there are {len(parts)} tables; name a folder.")
     written = plugin.write(_table(parts[0], path.stem), path)
     return written.files, written.notes
 
 
-def write_analysis(parts: Sequence[PartComparison], timestamp: str, folder: Path) -> list[Path]:
+def write_analysis(parts: Sequence[PartComparison], verdict: Verdict, timestamp: str, folder: Path) -> list[Path]:
     """Write msprobe's `-da` files: each rank's records, and the first node that differs across ranks."""
     return [
         _write(folder / name, msgspec.json.format(msgspec.json.encode(content), indent=1))
-        for name, content in analysis_files(parts, timestamp)
+        for name, content in analysis_files(parts, verdict, timestamp)
     ]
 
 

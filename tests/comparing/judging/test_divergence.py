@@ -39,7 +39,7 @@ def test_a_call_that_the_candidate_leaves_out_is_named(compare):
 
     done = compare(candidate, baseline)
 
-    assert done.first_divergence.kind == "unpaired" and done.first_divergence.unpaired == LOG
+    assert done.first_divergence.kind == "another call" and done.first_divergence.partner == LOG
     assert f"its input differs after {LOG}, which only one run has" in done.headline()
 
 
@@ -51,7 +51,7 @@ def test_what_a_module_receives_is_no_weight(compare):
         for value in (3.0, 3.5)
     ]
 
-    assert compare(*runs).first_divergence.kind == "gap"
+    assert compare(*runs).first_divergence.kind == "unrecorded step"
 
 
 @pytest.mark.parametrize(
@@ -74,8 +74,10 @@ def test_another_argument_is_named_where_it_changes_the_output(compare, left, ri
 
     done = compare(*runs)
 
-    assert done.first_divergence.kind == "argument" and done.first_divergence.item == f"{SIN}.input.1"
     mine, other = left["value"], right["value"]
+    found = done.first_divergence
+    assert (found.kind, found.record, found.item) == ("argument", SIN, "input.1")
+    assert found.values == (str(mine), str(other))
     assert f"{SIN}: called with input.1={mine}, the baseline with {other}" in done.headline()
 
 
@@ -105,7 +107,7 @@ def test_an_infinity_on_one_side_is_a_warning(compare, left, right):
     done = compare({EXP: call([constant(1.0)], [left])}, {EXP: call([constant(1.0)], [right])})
 
     assert done.frame["Result"].to_list() == ["", "Warning"]
-    assert done.first_divergence.kind == "operator" and done.has_differences
+    assert done.first_divergence.kind == "non-finite" and done.has_differences
 
 
 @pytest.mark.parametrize("value", ["inf", "-inf", "nan"])
@@ -121,18 +123,18 @@ MASK = {"dtype": "torch.bool", "Mean": None, "Norm": None, "Min": False}
 
 
 @pytest.mark.parametrize(
-    ("left", "right"),
+    ("left", "right", "kind"),
     [
-        pytest.param(tensor(Max=True, **MASK), tensor(Max=False, **MASK), id="mask"),
-        pytest.param(None, constant(1.0), id="nothing"),
-        pytest.param(constant(1.0, shape=[2, 1]), constant(1.0), id="dimensions"),
-        pytest.param(constant(1.0, shape=[3]), constant(1.0), id="shape"),
+        pytest.param(tensor(Max=True, **MASK), tensor(Max=False, **MASK), "operator", id="mask"),
+        pytest.param(None, constant(1.0), "operator", id="nothing"),
+        pytest.param(constant(1.0, shape=[2, 1]), constant(1.0), "shape", id="dimensions"),
+        pytest.param(constant(1.0, shape=[3]), constant(1.0), "shape", id="shape"),
     ],
 )
-def test_outputs_that_are_not_alike_are_a_divergence(compare, left, right):
+def test_outputs_that_are_not_alike_are_a_divergence(compare, left, right, kind):
     done = compare({EXP: call([constant(1.0)], [left])}, {EXP: call([constant(1.0)], [right])})
 
-    assert done.first_divergence.kind == "operator"
+    assert done.first_divergence.kind == kind
 
 
 @pytest.mark.parametrize(
@@ -164,9 +166,9 @@ def test_records_of_one_run_alone_are_part_of_the_headline(compare):
 
     done = compare(both | {LOG: call([constant(2.0)], [constant(3.0)])}, both)
 
-    assert done.headline() == (
-        "The runs agree: no record differs by more than rounding; 1 record of one run alone could not be compared."
-    )
+    assert done.verdict.kind == "agree"
+    assert done.headline().startswith("The runs agree")
+    assert done.headline().endswith("; 1 record of one run alone could not be compared.")
     assert done.has_differences
 
 

@@ -47,7 +47,7 @@ def test_what_has_no_values_is_compared_by_its_statistics(runs, other):
 def test_runs_that_agree_agree_whatever_else_they_keep(runs, other):
     done = compare(runs("some values"), runs(other))
 
-    assert done.headline().startswith("The runs agree") and not done.has_differences
+    assert done.verdict.kind == "agree" and done.verdict.agreement.is_identical and not done.has_differences
 
 
 @pytest.mark.parametrize("fault", [1.0, 1.001])
@@ -65,7 +65,7 @@ def test_xor_checksums_are_compared_with_each_other(tmp_path):
     again = record(tmp_path / "again", "xor")
     wrong = record(tmp_path / "wrong", "xor", fault=1.001)
 
-    assert compare(again, plain).headline().startswith("The runs agree")
+    assert compare(again, plain).headline().startswith("The runs are identical")
     assert compare(wrong, plain).first_divergence.record == "Tensor.mul.1.forward"
 
 
@@ -84,7 +84,7 @@ def test_a_sign_that_only_the_mean_shows_is_seen(tmp_path):
 
     done = compare(saved("flipped", -1.0), saved("plain", 1.0))
 
-    assert not done.headline().startswith("The runs agree")
+    assert done.verdict.kind != "agree"
 
 
 def test_a_run_that_lost_what_the_other_has_does_not_agree_without_a_word(tmp_path):

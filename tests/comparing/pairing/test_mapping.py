@@ -50,10 +50,12 @@ def test_a_module_whose_name_is_given_away_is_still_listed(compare):
     [
         ("nwe.Linear: old.Linear", "'nwe.Linear', which no module of the candidate has. Did you mean 'new.Linear'?"),
         ("new.Linear: odl.Linear", "'odl.Linear', which no module of the baseline has. Did you mean 'old.Linear'?"),
+        ("new: ol", "'new' to 'ol' pairs no module: the candidate has no 'newd'. Did you mean 'old'?"),
+        ("new: Linear", "'new' to 'Linear' pairs no module: the candidate has no 'old.new'."),
     ],
 )
 def test_an_unknown_module_is_refused(compare, content, said):
-    with pytest.raises(ConfigError, match="the mapping names") as refused:
+    with pytest.raises(ConfigError, match="the mapping") as refused:
         compare(module("new"), module("old"), content, cell_mapping=True)
 
     assert said in str(refused.value)

@@ -14,12 +14,13 @@ from torchparity.comparing.judging.arguments import (
 from torchparity.comparing.judging.context import PartContext
 from torchparity.comparing.judging.inputs import input_finding
 from torchparity.comparing.judging.judged_record import JudgedRecord, split_items
-from torchparity.comparing.judging.limits import Limits, matches
+from torchparity.comparing.judging.limits import Limits
 from torchparity.comparing.judging.missing_gradients import missing_gradient
 from torchparity.comparing.judging.operators import returns_raw_memory, rounds
 from torchparity.comparing.judging.outputs import output_finding
 from torchparity.comparing.judging.parameter_gradients import parameter_gradient_finding, saved_value_finding
 from torchparity.comparing.judging.part import ComparedPart
+from torchparity.comparing.judging.record_patterns import matches
 from torchparity.comparing.judging.verdict import Finding, Kind
 from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.naming import backward_of, forward_of

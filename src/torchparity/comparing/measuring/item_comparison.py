@@ -56,6 +56,7 @@ class NotCompared(msgspec.Struct, frozen=True, gc=False):
 
 
 Outcome = PairMetrics | StatisticsDifference | ChecksumDifference | NotCompared
+_MEASURES = {PairMetrics: "values", StatisticsDifference: "statistics", ChecksumDifference: "checksums"}
 
 
 class ItemComparison(msgspec.Struct, frozen=True, gc=False):
@@ -89,6 +90,17 @@ class ItemComparison(msgspec.Struct, frozen=True, gc=False):
     def reason(self) -> Reason | None:
         """Why the items were not compared, or None."""
         return self.outcome.reason if isinstance(self.outcome, NotCompared) else None
+
+    @property
+    def compared_by(self) -> str | None:
+        """What the items were compared by: values, statistics, checksums, shapes, or as arguments; None: not at all."""
+        if self.deviation is None:
+            return None
+        if self.pair.is_argument:
+            return "arguments"
+        if isinstance(self.outcome, NotCompared):
+            return "shapes" if self.outcome.reason in (Reason.OTHER_SHAPE, Reason.NO_PARTNER) else "statistics"
+        return _MEASURES[type(self.outcome)]
 
     @property
     def mismatched(self) -> int:

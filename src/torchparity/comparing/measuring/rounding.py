@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.comparing.pairing.items import ItemPair
 from torchparity.records import TensorLeaf, ValueLeaf
 
@@ -36,6 +37,12 @@ def tolerance(pair: ItemPair, *, has_equal_inputs: bool = False) -> float:
             _ARGUMENT_TOLERANCE if any(isinstance(leaf, ValueLeaf) and leaf.type == "float" for leaf in leaves) else 0.0
         )
     return max(_tolerance_of_dtype(leaf.dtype, has_equal_inputs) for leaf in leaves if isinstance(leaf, TensorLeaf))
+
+
+def is_apart(comparison: ItemComparison) -> bool:
+    """Tell whether the two sides differ by more than the rounding of their dtypes."""
+    deviation = comparison.deviation
+    return deviation is not None and deviation > 0 and deviation > tolerance(comparison.pair)
 
 
 def unit_of(dtype: str) -> float:

@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from torchparity.comparing.judging.operators import communicates
+from torchparity.comparing.judging.sentences import finding_sentence
+from torchparity.comparing.judging.verdict import Finding, Verdict
 from torchparity.comparing.measuring.checksums import checksum_of
 from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.comparing.measuring.mode import Mode
 from torchparity.comparing.measuring.rounding import is_apart
 from torchparity.comparing.msprobe.columns import ABSENT
 from torchparity.comparing.msprobe.rows import TableRow
-from torchparity.naming import RECOMPUTE_MARK
+from torchparity.errors import RecordNameError
+from torchparity.naming import RECOMPUTE_MARK, parse_record
+from torchparity.storage import RunPart
 
 if TYPE_CHECKING:
     import polars as pl
@@ -22,6 +27,8 @@ Node = dict[str, Any]
 
 class JudgedPart(Protocol):
     """What the analysis reads of one step of one rank."""
+
+    candidate: RunPart
 
     @property
     def step(self) -> int: ...
@@ -38,28 +45,31 @@ class JudgedPart(Protocol):
     def stack_of(self, record: str, /) -> Sequence[str]: ...
 
 
-def analysis_files(parts: Sequence[JudgedPart], timestamp: str) -> Iterator[tuple[str, Node]]:
-    """Yield compare_result_rank{r}.json for each rank, and diff_analyze.json for the first step that differs."""
-    nodes: dict[str, list[Node]] = {}
+def analysis_files(parts: Sequence[JudgedPart], verdict: Verdict, timestamp: str) -> Iterator[tuple[str, Node]]:
+    """Yield compare_result_rank{r}.json for each rank, and diff_analyze.json with the nodes where the runs part."""
     steps = {part.step for part in parts}
-    first = next((part.step for part in parts if part.divergence is not None), None)
     for part in parts:
         step = f"_step{part.step}" if len(steps) > 1 else ""
         yield f"compare_result{step}_rank{part.rank}_{timestamp}.json", _records(part)
-        if part.step == first and (node := _first_node(part)) is not None:
-            nodes[f"rank_{part.rank}"] = [node]
-    if nodes:
-        yield f"diff_analyze_{timestamp}.json", _earliest(nodes)
+    if verdict.first is not None:
+        yield f"diff_analyze_{timestamp}.json", _nodes(parts, verdict.first, verdict.also)
 
 
-def _earliest(nodes: dict[str, list[Node]]) -> dict[str, list[Node]]:
-    """Return the ranks that differ after the fewest communications: those where a difference cannot have come from.
+def _nodes(parts: Sequence[JudgedPart], first: Finding, also: Sequence[Finding]) -> dict[str, list[Node]]:
+    """Return the nodes of each rank: the first finding, and the independent others after as many communications.
 
     Ranks meet when they communicate, so what one does between its second and its third call happens after all that
     another did before its second. This holds for calls that all ranks take part in.
     """
-    fewest = min(node[0]["communications"] for node in nodes.values())
-    return {rank: node for rank, node in nodes.items() if node[0]["communications"] == fewest}
+    by_place = {(part.step, part.rank): part for part in parts}
+    earliest = _node(by_place[first.step, first.rank], first)
+    nodes = {f"rank_{first.rank}": [earliest]}
+    for finding in also:
+        if finding.step == first.step:
+            node = _node(by_place[finding.step, finding.rank], finding)
+            if node["communications"] == earliest["communications"]:
+                nodes.setdefault(f"rank_{finding.rank}", []).append(node)
+    return nodes
 
 
 def _records(part: JudgedPart) -> Node:
@@ -72,29 +82,40 @@ def _records(part: JudgedPart) -> Node:
     return records
 
 
-def _first_node(part: JudgedPart) -> Node | None:
-    divergence = part.divergence
-    if divergence is None:
-        return None
+def _node(part: JudgedPart, finding: Finding) -> Node:
     directions = {row.record: row.comparison.direction for row in part.rows}
-    order = list(directions).index(divergence.record)
+    order = list(directions).index(finding.record)
     calls = [name for name, direction in list(directions.items())[:order] if direction == "forward"]
-    communications = sum(name.startswith("Distributed.") and not name.endswith(RECOMPUTE_MARK) for name in calls)
-    items = [row.comparison for row in part.rows if row.record == divergence.record]
+    communications = sum(communicates(name) and not name.endswith(RECOMPUTE_MARK) for name in calls)
+    items = [row.comparison for row in part.rows if row.record == finding.record]
     received = any(is_apart(entry) for entry in items if entry.is_input)
     return {
-        "op_name": divergence.record,
+        "op_name": finding.record,
+        **_operator(finding.record),
+        "position": list(part.candidate.records).index(finding.record),
         "data_info": {
             "input": {entry.name: _values(entry, part.mode) for entry in items if entry.is_input},
             "output": {entry.name: _values(entry, part.mode) for entry in items if not entry.is_input},
         },
-        "stack_info": list(part.stack_of(divergence.record)),
+        "stack_info": list(part.stack_of(finding.record)),
         "finding": "differs already in its inputs/parameters" if received else "inputs equal, output differs",
-        "module": part.parents.get(divergence.record),
+        "kind": finding.kind.value,
+        "item": finding.item,
+        "sentence": finding_sentence(finding, by_checksum=part.mode == "checksums"),
+        "module": part.parents.get(finding.record),
         "order": order,
         "before_communication": communications == 0,
         "communications": communications,
     }
+
+
+def _operator(record: str) -> Node:
+    """Return the type of a record and its operator; of a module, its class."""
+    try:
+        name = parse_record(record)
+    except RecordNameError:  # a hand-written run may have any name
+        return {"type": "", "operator": record}
+    return {"type": name.api_type, "operator": name.module_class or name.operator}
 
 
 def _values(comparison: ItemComparison, mode: Mode) -> Node:

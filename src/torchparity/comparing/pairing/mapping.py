@@ -75,8 +75,10 @@ def renamed_modules(
     """Return the baseline's records by the candidate's names for its modules; an exact `path.Class` wins."""
     if not mapping:
         return records
-    _refuse_unknown_modules(mapping.keys(), candidate, "candidate")
-    _refuse_unknown_modules(mapping.values(), records, "baseline")
+    mine, other = _modules(candidate), _modules(records)
+    _refuse_unknown_modules(mapping.keys(), mine, "candidate")
+    _refuse_unknown_modules(mapping.values(), other, "baseline")
+    _refuse_what_pairs_nothing(mapping, mine, other)
     back = {baseline: name for name, baseline in mapping.items()}
     names = {name: renamed(name, back) for name in records}
     given_away = {new for name, new in names.items() if new != name}
@@ -99,8 +101,29 @@ def renamed(name: str, back: Mapping[str, str]) -> str:
     return name
 
 
-def _refuse_unknown_modules(wanted: Iterable[str], records: Iterable[str], side: str) -> None:
-    modules = {family_of(name).removeprefix("Module.") for name in records if is_module_name(name)}
+def _modules(records: Iterable[str]) -> dict[str, str]:
+    """Return the modules of a run as `path.Class`, each with its path."""
+    families = (family_of(name).removeprefix("Module.") for name in records if is_module_name(name))
+    return {family: family.rpartition(".")[0] for family in families}
+
+
+def _refuse_unknown_modules(wanted: Iterable[str], modules: Mapping[str, str], side: str) -> None:
     for name in wanted:
         if not any(name in module for module in modules):
-            raise ConfigError(f"the mapping names {name!r}, which no module of the {side} has.{nearest(name, modules)}")
+            hint = nearest(name, [*modules.values(), *modules])
+            raise ConfigError(f"the mapping names {name!r}, which no module of the {side} has.{hint}")
+
+
+def _refuse_what_pairs_nothing(
+    mapping: Mapping[str, str], candidate: Mapping[str, str], baseline: Mapping[str, str]
+) -> None:
+    """Refuse a line that renames modules to what the candidate does not have: a part of a name matches too easily."""
+    places = {*candidate, *candidate.values()}
+    for name, partner in mapping.items():
+        found = [(module, path) for module, path in baseline.items() if partner in module]
+        names = {place.replace(partner, name, 1) for both in found for place in both if partner in place}
+        if names.isdisjoint(places):
+            hint = nearest(partner, [path for path in baseline.values() if path != partner])
+            raise ConfigError(
+                f"the mapping of {name!r} to {partner!r} pairs no module: the candidate has no {min(names)!r}.{hint}"
+            )

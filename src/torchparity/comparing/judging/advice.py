@@ -1,0 +1,61 @@
+"""What to do about a verdict, in a sentence for each kind."""
+
+from __future__ import annotations
+
+from torchparity.comparing.judging.verdict import Finding, Kind
+from torchparity.errors import RecordNameError
+from torchparity.naming import OPTIMIZER, parse_record
+
+_FORWARD = (
+    "This operator's forward computation is wrong: run it alone against a higher precision, "
+    "try deterministic mode (seed_all(mode=True)), then another device."
+)
+_BACKWARD = (
+    "This operator's backward computation is wrong: run it alone against a higher precision, and look at the "
+    "gradient that flowed in."
+)
+_UPDATE = "The optimizer's result is wrong: compare its settings and its state in both runs."
+_SAVED = "A value that was saved differs: trace in the code where it comes from."
+_ADVICE = {
+    Kind.AGREE: "Nothing differs by more than rounding: if the training differs all the same, record later steps.",
+    Kind.OPERATOR: _FORWARD,
+    Kind.ARGUMENT: "The two runs call it with a different argument: check the configuration of this operator.",
+    Kind.WEIGHTS: "The two runs have different weights here: load the same checkpoint, and check how they are set.",
+    Kind.DATA: "The two runs got different data here: check the order of the data, shuffling, and what is computed "
+    "outside of the recording.",
+    Kind.RANDOM: "The two runs drew different random numbers: set the same seeds with seed_all(seed), and list the "
+    "calls that draw with random_save.",
+    Kind.UNINITIALISED: "It reads memory that nobody has written, so that its result is chance in both runs: fill "
+    "the tensor first (zeros for empty).",
+    Kind.MISSING_GRADIENT: "A gradient comes in one run alone: look for detach(), no_grad or requires_grad_(False) "
+    "on the way.",
+    Kind.SHAPE: "The two runs have tensors of different shapes here: compare the configuration and what the call is "
+    "given.",
+    Kind.NONFINITE: "There is nan or inf in one run alone, and this record made the first: look at its inputs for "
+    "what overflows, is divided by zero or is masked altogether.",
+    Kind.DTYPE: "The two runs compute in different dtypes: compare runs of one dtype to see anything finer.",
+    Kind.MODEL: "These look like different models: check that both runs are of one model.",
+    Kind.BATCH: "The two runs have different batch sizes: give both the same to compare every record.",
+    Kind.CALL: "Only one of the runs makes the call before it: check whether both take the same branch of one model.",
+    Kind.UNRECORDED: "Trace where this input comes from: an operation that is not recorded or an in-place call may "
+    "lie before it; record more (risk_level ALL, level mix), then rule out memory that was overwritten.",
+    Kind.UNKNOWN: "Check that both runs are of one model and kept the same kind of data.",
+}
+
+
+def advice(kind: Kind, finding: Finding | None = None) -> str:
+    """Return what to do about a verdict of this kind and its finding."""
+    if kind is not Kind.OPERATOR or finding is None:
+        return _ADVICE[kind]
+    explanation = f" Mind: {finding.explanation}." if finding.explanation else ""
+    return f"{_of_operator(finding)}{explanation}"
+
+
+def _of_operator(finding: Finding) -> str:
+    try:
+        direction = parse_record(finding.record).direction
+    except RecordNameError:  # a hand-written run may have any name
+        return _FORWARD
+    if direction == "forward":
+        return _UPDATE if finding.module == OPTIMIZER else _FORWARD
+    return _SAVED if direction == "debug" else _BACKWARD
