@@ -48,6 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         done = {line["id"].rsplit("/", 1)[0].removesuffix("/noisy").removesuffix("/plain") for line in read(results)}
         jobs: list[tuple[Callable[..., list[Line]], Any]] = [(_run_pairs, [name]) for name in pairs if name not in done]
         jobs += [(_run_cases, part) for part in _parts([case for case in chosen if case.name not in done])]
+        random.Random(0).shuffle(jobs)  # what an interrupted bed has run is a fair part of it
         _run_jobs(pool, folder, jobs, results)
     return 0
 
