@@ -21,7 +21,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from tests.faultbed import cases, clean
+from tests.faultbed import cases, clean, models
 
 PROCESSES = 2
 AT_ONCE = 6  # cases that a process is handed together
@@ -37,7 +37,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with ProcessPoolExecutor(PROCESSES, mp_context=get_context("spawn"), initializer=_start) as pool:
         if options.recompare:
             return _recompare(pool, folder, results, options)
-        names = sorted(cases.SUBJECTS)
+        names = sorted(cases.SUBJECTS if options.held_out else models.SUBJECTS)
+        if options.only.split("/")[0] in (*cases.SUBJECTS, "clean"):
+            names = [name for name in names if name == options.only.split("/")[0]]
         chosen: list[cases.Case] = []
         for found in pool.map(_prepare, [folder] * len(names), names):
             chosen += [case for case in found if case.is_held_out == options.held_out]

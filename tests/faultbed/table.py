@@ -50,6 +50,7 @@ def page(lines: list[Line], reasons: dict[str, str]) -> str:
         _section("Misses", _misses([line for line in faults if line["baseline"] == "plain"], reasons)),
         _section("Misses through noise", _misses(noisy, reasons)),
         _section("Void", _void(void)),
+        _section("Not confirmed", _unconfirmed([line for line in faults if line["baseline"] == "plain"])),
     ]
     return "\n".join(parts)
 
@@ -160,6 +161,16 @@ def _void(void: list[Line]) -> str:
         told = "named" if line["named"] else f"said {line['said_kind']}"
         items.append(f"- `{line['id']}`: no bit of any tensor differs; {told}")
     return "\n".join(items) + "\n"
+
+
+def _unconfirmed(faults: list[Line]) -> str:
+    """Return the cases in which the first record that differs in its bits is none of those that the fault declares."""
+    items = [
+        f"- `{line['id']}`: {line['first_in_bits']} differs first"
+        for line in faults
+        if not line["confirmed"] and line["task"] == "tensor"
+    ]
+    return "\n".join(items) + "\n" if items else "None.\n"
 
 
 def main() -> int:
