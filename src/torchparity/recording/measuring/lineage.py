@@ -126,6 +126,8 @@ class Lineage:
         """Return the source after a write: of all that was there a name remains, or everything where a part was."""
         if tensor.numel() * tensor.element_size() != storage.nbytes():
             return self.join(known, writer)
+        if not known.parts and not known.is_base:
+            return writer
         names = [part for part in known.parts or (known,) if part.is_base and part.text != "uninitialised"]
         return self.join(*names, writer) if names else writer
 

@@ -193,7 +193,13 @@ class StorageGenerations:
         maker: Source | None,
     ) -> None:
         """Trace the tensors of a list that are not known at their versions."""
-        traced = self._traced.get
+        traced, sources = self._traced, self._sources
         for place, (address, version) in enumerate(zip(addresses, versions, strict=True)):
-            if traced(address) != version:
-                self.lineage.trace(tensors[place], storages[place], version, maker)
+            if traced.get(address) == version:
+                continue
+            tensor, storage, known = tensors[place], storages[place], sources.get(address)
+            is_simple = maker is not None and known is not None and not known.parts and not known.is_base
+            if maker is not None and is_simple and tensor.nbytes == storage.nbytes():
+                sources[address], traced[address] = maker, version  # the state of an optimizer, written wholly
+            else:
+                self.lineage.trace(tensor, storage, version, maker)
