@@ -100,11 +100,6 @@ class Lineage:
             several = first + several[len(first) - _MOST_PARTS :]
         return Source("", self.table, parts=several)
 
-    def forget(self, address: int) -> None:
-        """Forget a storage that is gone."""
-        self.sources.pop(address, None)
-        self.versions.pop(address, None)
-
     def end_step(self, step: int) -> None:
         """Turn the records of this step, which have their numbers, into records of an earlier one."""
         earlier: dict[int, Source] = {}
