@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from torchparity import compare
 from tests.support.runs import write_linear_run
+from torchparity import compare
 from torchparity.comparing.judging.record_patterns import matches
 from torchparity.errors import ConfigError
 

@@ -21,13 +21,14 @@ _INDEPENDENT = (
     *(Kind.ARGUMENT, Kind.WEIGHTS, Kind.DATA, Kind.OPERATOR, Kind.RANDOM, Kind.NONFINITE, Kind.MISSING_GRADIENT),
 )
 Searches = Mapping[int, RankSearch]  # by rank
+_DEFAULTS = SearchOptions()
 
 
 def judge(
     parts: Sequence[ComparedPart],
     coverage: Coverage,
     *,
-    options: SearchOptions = SearchOptions(),
+    options: SearchOptions = _DEFAULTS,
     uses_tf32: bool = False,
 ) -> Verdict:
     """Return the verdict on two runs."""
@@ -107,9 +108,7 @@ def _agreement(parts: Sequence[ComparedPart], coverage: Coverage, quiet: Sequenc
     agreement, dtypes, left_out = largest_deviation(parts), dtype_words(parts), coverage.left_out()
     kind, sentence = Kind.AGREE, agreement_sentence(agreement, left_out)
     if dtypes:
-        largest = (
-            f"the largest deviation is {amount_text(agreement.largest)}, {agreement.item}" if agreement.item else ""
-        )
+        largest = f"the largest deviation is {amount_text(agreement.largest)}, {agreement.item}" if agreement.item else ""
         all_within = f"all within what that explains; {largest}" if largest else "and every value is equal"
         kind, sentence = Kind.DTYPE, f"The runs compute in different dtypes, {dtypes}: {all_within}{left_out}."
     return Verdict(
