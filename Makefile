@@ -10,7 +10,7 @@ OF_TORCH := torch|sympy|networkx|filelock|fsspec|Jinja2|MarkupSafe|mpmath|typing
 TEST_READY := $(if $(TORCH),$(OTHER_READY),$(READY))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format docs picture fuzz bench clean
+.PHONY: help setup demo test check format docs picture fuzz faultbed bench clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -56,9 +56,14 @@ picture: $(READY) ## draw who imports whom into docs/architecture.md
 fuzz: $(READY) ## run the fuzz tests in full: 35,000 mutated files
 	TORCHPARITY_FUZZ_CASES=5000 $(BIN)/python -m pytest -q -s -m fuzz tests/fuzz
 
+FAULTBED ?= faultbed_data
+faultbed: $(READY) ## plant faults in small models, write docs/faultbed.md; FAULTBED=folder, ARGS=--recompare
+	$(BIN)/python -m tests.faultbed $(FAULTBED) $(ARGS)
+	$(BIN)/python -m tests.faultbed.table $(FAULTBED)/results.jsonl
+
 bench: $(READY) ## run every benchmark; prints one JSON line each
 	@for script in benchmarks/bench_*.py; do $(BIN)/python $$script || exit 1; done
 
 clean: ## remove the environment and everything generated
-	rm -rf $(VENV) demo_run demo_run_faulty demo_tables example_runs bench_data .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) demo_run demo_run_faulty demo_tables example_runs bench_data faultbed_data .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

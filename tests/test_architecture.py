@@ -12,13 +12,26 @@ from tools.import_graph import cycles, edges, modules
 MODULES = modules()
 EDGES = edges(MODULES)
 BY_NAME = {module.name: module for module in MODULES}
-GROUND = {"version", "errors", "text", "naming", "records", "config", "plugins", "whole_file", "lazy", "summaries"}
+GROUND = {
+    "version",
+    "errors",
+    "text",
+    "naming",
+    "overwrites",
+    "records",
+    "config",
+    "plugins",
+    "whole_file",
+    "lazy",
+    "summaries",
+}
 # A package may import what stands in its row, and of its own rooms what ROOMS says.
 ALLOWED = {
     "version": set(),
     "errors": set(),
     "text": set(),
     "naming": {"errors"},
+    "overwrites": set(),
     "records": {"naming"},
     "plugins": {"errors"},
     "whole_file": {"errors"},
@@ -26,7 +39,7 @@ ALLOWED = {
     "summaries": {"records"},
     "config": {"errors"},
     "tensors": {"errors"},
-    "ops": {"errors", "naming"},
+    "ops": {"errors", "naming", "overwrites"},
     "kernels": {"errors", "records", "summaries", "tensors"},
     "devices": {"kernels", "plugins", "tensors"},
     "storage": {
@@ -39,7 +52,8 @@ ALLOWED = {
         *("calls", "config", "devices", "errors", "kernels", "naming", "ops", "records", "storage", "tensors", "text"),
     },
     "comparing": {
-        *("errors", "kernels", "naming", "plugins", "records", "report", "storage", "text", "version", "whole_file"),
+        *("errors", "kernels", "naming", "overwrites", "plugins", "records", "report", "storage", "text", "version"),
+        "whole_file",
     },
     "report": {"errors", "naming", "records", "summaries", "text", "whole_file"},
     "cli": {
@@ -69,9 +83,10 @@ ROOMS = {
     "comparing": {
         "pairing": set(),
         "measuring": {"pairing"},
-        "judging": {"measuring", "pairing"},
+        "precision": {"measuring", "pairing"},
+        "judging": {"measuring", "pairing", "precision"},
         "msprobe": {"judging", "measuring", "pairing"},
-        "": {"pairing", "measuring", "judging", "msprobe"},
+        "": {"pairing", "measuring", "precision", "judging", "msprobe"},
     },
     "kernels": {
         "numba_loops": {""},

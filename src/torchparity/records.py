@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -24,6 +24,8 @@ class Statistics(msgspec.Struct, frozen=True, gc=False):
     `max` to `norm` are over all elements, so one NaN makes all four NaN. The `finite_`
     twins leave NaN and infinities out and the counts say how many there were; a tool
     that does not record them leaves None. An empty tensor has counts of 0 and no values.
+    `sketch` is 8 signed sums of the finite elements, packed as docs/format.md says; None for
+    a tensor of one element, and where a tool has none.
     """
 
     max: Number = None
@@ -38,11 +40,14 @@ class Statistics(msgspec.Struct, frozen=True, gc=False):
     inf_count: int | None = None
     negative_inf_count: int | None = None
     zero_count: int | None = None
+    sketch: bytes | None = None
 
     @classmethod
-    def of_finite(cls, largest: Number, smallest: Number, mean: Number, norm: Number, zeros: int) -> Statistics:
+    def of_finite(
+        cls, largest: Number, smallest: Number, mean: Number, norm: Number, zeros: int, sketch: bytes | None = None
+    ) -> Statistics:
         """Return the statistics of nearly every tensor: nothing in it is nan or infinite."""
-        return cls(largest, smallest, mean, norm, largest, smallest, mean, norm, 0, 0, 0, zeros)
+        return cls(largest, smallest, mean, norm, largest, smallest, mean, norm, 0, 0, 0, zeros, sketch)
 
 
 class PairMetrics(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -87,6 +92,7 @@ class TensorLeaf(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     data_name: str | None = None
     stored_in: Location | None = None
     layout: str | None = None
+    origin: int | None = None  # as the file tells it: `RunPart.origins_of` says what it stands for
 
     @property
     def numel(self) -> int:
@@ -95,7 +101,14 @@ class TensorLeaf(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Origin(msgspec.Struct, frozen=True, gc=False):
-    kind: str
+    """One producer of a tensor's content.
+
+    A "record" is of the same step, an "earlier" one of `step`; parameters and buffers have the model's
+    name of them, or "". "outside" was made by no call of the recording, "uninitialised" memory was written by
+    nobody, and of an "unknown" origin nobody can tell.
+    """
+
+    kind: Literal["record", "earlier", "parameter", "buffer", "outside", "uninitialised", "unknown"]
     name: str = ""
     step: int | None = None
 
@@ -206,6 +219,7 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     dump_data_dir: str | None = None
     tool: str | None = None
     run_id: str | None = None
+    environment: dict[str, str] = msgspec.field(default_factory=dict)  # docs/environment.md has the keys
 
 
 class StackGroup(msgspec.Struct, frozen=True):

@@ -38,6 +38,7 @@ class PartSummary(msgspec.Struct, frozen=True, kw_only=True):
     task: str
     level: str
     tool: str | None
+    environment: dict[str, str]
     is_complete: bool
     has_checksums: bool
     records: dict[str, int]

@@ -328,3 +328,18 @@ def test_a_file_that_is_gone_is_said_once(tmp_path):
     lines = [line for line in run("show", tmp_path, check=2).stderr.splitlines() if shard.name in line]
 
     assert len(lines) == 1 and "Torch.full.0.forward.output.0 and 14 more tensors" in lines[0]
+
+
+def test_the_environment_is_shown_with_what_other_steps_have_instead(tmp_path):
+    with capture(tmp_path) as recording:
+        torch.ones(2, 2).exp()
+        recording.step()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            torch.ones(2, 2) @ torch.ones(2, 2)
+
+    text = run("show", tmp_path).stdout
+    parts = json.loads(run("show", tmp_path, "--json").stdout)["parts"]
+
+    assert f"{torch.__version__}, git" in text
+    assert re.search(r"1 +0 +autocast cpu bfloat16\n", text)
+    assert [part["environment"]["autocast"] for part in parts] == ["off", "cpu bfloat16"]

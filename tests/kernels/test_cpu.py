@@ -14,7 +14,7 @@ from tests.support.statistics import assert_same, random_tensor
 from torchparity import HostTensor
 from torchparity.kernels import reference
 from torchparity.kernels.checksums import crc_checksum
-from torchparity.kernels.cpu import CpuKernel, dense
+from torchparity.kernels.cpu import CpuKernel
 from torchparity.tensors import DTYPES
 
 KERNELS = {"fast": CpuKernel(), "exact": CpuKernel(exact=True)}
@@ -62,9 +62,3 @@ def test_any_layout_gives_the_same():
         tensor = HostTensor.from_numpy(view)
         assert_same(CpuKernel().statistics(tensor), reference.statistics(tensor), 1e-7)
         assert crc_checksum(tensor) == f"{zlib.crc32(np.ascontiguousarray(view)):08x}"
-
-
-def test_permuted_tensors_are_not_copied():
-    base = np.zeros((4, 6, 8), np.float32)
-
-    assert np.shares_memory(dense(base.transpose(2, 0, 1)), base)

@@ -149,6 +149,16 @@ class Dispatcher:
         for listener in self.listeners:
             self._tell(op.name, listener, listener.wrote, op, args, kwargs)
 
+    def passed(self, op: Op, args: Sequence[Any], kwargs: dict[str, Any], output: Any) -> None:
+        """Tell that a call which nobody listened to may have made new memory of its arguments."""
+        for listener in self.listeners:
+            self._tell(op.name, listener, listener.passed, op, args, kwargs, output)
+
+    def ran_unseen(self, what: str, *, only_backward: bool) -> None:
+        """Tell that calls were made which no interceptor sees."""
+        for listener in self.listeners:
+            self._tell(what, listener, partial(listener.ran_unseen, only_backward=only_backward))
+
     def wrote_unseen(self, what: str) -> None:
         """Tell that any memory may have been written by something that no interceptor sees."""
         for listener in self.listeners:

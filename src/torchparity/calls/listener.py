@@ -90,5 +90,11 @@ class Listener:
     def wrote(self, op: Op, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
         """A call that is not listened to wrote into its arguments."""
 
+    def passed(self, op: Op, args: Sequence[Any], kwargs: dict[str, Any], output: Any) -> None:
+        """A call that is not listened to, but whose effects are, returned; told where it may have made new memory."""
+
+    def ran_unseen(self, *, only_backward: bool) -> None:
+        """Calls were made that no interceptor sees: by autograd's engine alone, or inside a compiled region."""
+
     def wrote_unseen(self) -> None:
         """Any memory may have been written: by an optimizer's kernels, a CUDA graph, before the dispatcher listened."""

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from torchparity.comparing.judging.limits import Limits
 from torchparity.comparing.judging.record_patterns import Enclosing, matches, module_paths
-from torchparity.comparing.judging.search_options import SearchOptions
 from torchparity.comparing.pairing.records import Alignment
 from torchparity.errors import ConfigError, nearest
 
@@ -41,9 +41,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             )
 
     @property
-    def search(self) -> SearchOptions:
+    def limits(self) -> Limits:
         """What the search for the first difference needs to know."""
-        return SearchOptions(ignore=self.ignore, after=self.after, tolerance=self.tolerance)
+        return Limits(ignore=self.ignore, after=self.after, tolerance=self.tolerance)
 
     @property
     def patterns(self) -> list[str]:

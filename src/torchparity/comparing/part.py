@@ -19,7 +19,7 @@ from torchparity.comparing.options import Options
 from torchparity.comparing.pairing.items import ItemPair, item_pairs
 from torchparity.comparing.pairing.mapping import mapped_pairs, renamed, renamed_modules
 from torchparity.comparing.pairing.records import Parents, RecordPair, align, parents_of
-from torchparity.naming import is_module_name
+from torchparity.naming import forward_of, is_module_name
 from torchparity.storage import RunPart
 
 if TYPE_CHECKING:
@@ -98,12 +98,16 @@ class PartComparison:
         return self._stacks[record]
 
     def lines_of(self, record: str) -> Sequence[str]:
-        """Return where a record was called; of a module, where the first call inside of it was, if there is one."""
-        called = self.stack_of(record)
-        if not is_module_name(record):
+        """Return where a record was called; of a module, where the first call inside of it was, if there is one.
+
+        A backward record was called where its forward call was.
+        """
+        name = forward_of(record)
+        called = self.stack_of(name)
+        if not is_module_name(name):
             return called
-        inside = (name for name, parent in self.parents.items() if parent == record)
-        return next((frames for name in inside if (frames := self.stack_of(name))), called)
+        inside = (child for child, parent in self.parents.items() if parent == name)
+        return next((frames for child in inside if (frames := self.stack_of(child))), called)
 
     @cached_property
     def _stacks(self) -> _Stacks:

@@ -18,6 +18,7 @@ from torchparity.kernels.arenas import Arena
 from torchparity.tensors import HostTensor
 
 Wait = Callable[[], None]
+Setting = Callable[[], object]  # reads a text, a number, on or off; None where it has no meaning here
 _OTHER = "other"
 
 
@@ -62,6 +63,12 @@ class Device(Protocol):
 
     def make_reproducible(self, *, deterministic: bool) -> None:
         """Switch off what makes two equal runs differ; `deterministic` also asks for deterministic algorithms."""
+
+    def settings(self) -> dict[str, Setting]:
+        """Return what this device is and what is switched on for it, by its key in docs/environment.md.
+
+        Nothing where the training does not use the device. A reading may raise, and changes nothing.
+        """
 
 
 def device_for(device: torch.device) -> Device:

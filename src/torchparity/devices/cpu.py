@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 
-from torchparity.devices import HostBuffers, Wait
+from torchparity.devices import HostBuffers, Setting, Wait
 from torchparity.kernels.arenas import Arena, host_arena
 from torchparity.tensors import HostTensor
 from torchparity.tensors.torch_tensors import memory
@@ -45,6 +47,25 @@ class CpuDevice:
 
     def make_reproducible(self, *, deterministic: bool) -> None:
         """Do nothing: `torch.use_deterministic_algorithms` is all there is."""
+
+    def settings(self) -> dict[str, Setting]:
+        return {
+            "threads": torch.get_num_threads,
+            "threads.interop": torch.get_num_interop_threads,
+            "mkldnn": lambda: bool(torch._C._has_mkldnn and torch._C._get_mkldnn_enabled()),
+            "mkldnn.matmul": partial(_precision, "matmul"),
+            "mkldnn.conv": partial(_precision, "conv"),
+        }
+
+
+def _precision(operation: str) -> str | None:
+    """Return in which precision oneDNN computes float32; None where torch has no such setting."""
+    getter = getattr(torch._C, "_get_fp32_precision_getter", None)  # from torch 2.9 on
+    if getter is not None:
+        setting = str(getter("mkldnn", operation))
+        return "ieee" if setting == "none" else setting
+    is_bf16 = operation == "matmul" and torch._C._get_float32_matmul_precision() == "medium"
+    return "bf16" if is_bf16 else "ieee"
 
 
 PLUGIN = CpuDevice()

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 from functools import partial
+from pathlib import Path
 
 import torch
 
-from torchparity.devices import HostBuffers, Wait
+from torchparity.devices import HostBuffers, Setting, Wait
 from torchparity.kernels.arenas import Arena, cuda_arena, portable_arena
 from torchparity.kernels.cuda_waiting import wait_for
 from torchparity.tensors import HostTensor
 from torchparity.tensors.torch_tensors import memory
+
+_FIRST_WITH_TF32 = (8, 0)
 
 
 class CudaDevice:
@@ -58,9 +62,52 @@ class CudaDevice:
         if deterministic:
             os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 
+    def settings(self) -> dict[str, Setting]:
+        if not _is_initialized():
+            return {}
+        cublas, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
+        return {
+            "cuda": torch.cuda.get_device_name,
+            "cuda.capability": lambda: ".".join(map(str, torch.cuda.get_device_capability())),
+            "cuda.driver": _driver,
+            "seed.cuda": lambda: torch.cuda.default_generators[torch.cuda.current_device()].initial_seed(),
+            "tf32.matmul": partial(_has_tf32, "matmul"),
+            "tf32.conv": partial(_has_tf32, "conv"),
+            "tf32.rnn": partial(_has_tf32, "rnn"),
+            "cublas.bf16_reduction": lambda: bool(cublas.allow_bf16_reduced_precision_reduction),
+            "cublas.fp16_reduction": lambda: bool(cublas.allow_fp16_reduced_precision_reduction),
+            "cublas.fp16_accumulation": lambda: bool(cublas.allow_fp16_accumulation),
+            "cudnn": lambda: bool(cudnn.enabled),
+            "cudnn.version": cudnn.version,
+            "cudnn.benchmark": lambda: bool(cudnn.benchmark),
+            "cudnn.deterministic": lambda: bool(cudnn.deterministic),
+        }
+
 
 def _is_initialized() -> bool:
     return bool(torch.cuda.is_initialized())  # type: ignore[no-untyped-call]
+
+
+def _has_tf32(operation: str) -> bool:
+    """Tell whether float32 is computed with TF32: it must be allowed, and the device must have it.
+
+    From torch 2.9 on the flags of old raise where a program has used the new ones, and use up a warning that is
+    shown once.
+    """
+    if os.environ.get("NVIDIA_TF32_OVERRIDE") == "0":
+        return False
+    if torch.version.hip is None and torch.cuda.get_device_capability() < _FIRST_WITH_TF32:
+        return False
+    getter = getattr(torch._C, "_get_fp32_precision_getter", None)
+    if getter is not None:
+        return bool(getter("cuda", operation) == "tf32")
+    return bool(torch._C._get_cublas_allow_tf32() if operation == "matmul" else torch._C._get_cudnn_allow_tf32())
+
+
+def _driver() -> str | None:
+    """Return the version of the kernel's driver, which cudaDriverGetVersion does not tell."""
+    found = re.search(r"\d+\.\d+(?:\.\d+)?", Path("/proc/driver/nvidia/version").read_text(encoding="utf-8"))
+    return found[0] if found else None
 
 
 PLUGIN = CudaDevice()

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from torchparity.devices import HostBuffers, Wait
+from torchparity.devices import HostBuffers, Setting, Wait
 from torchparity.kernels.arenas import Arena, portable_arena
 from torchparity.tensors import HostTensor
 from torchparity.tensors.torch_tensors import from_torch
@@ -57,6 +57,18 @@ class NpuDevice:
     def make_reproducible(self, *, deterministic: bool) -> None:
         if deterministic:
             os.environ["HCCL_DETERMINISTIC"] = "true"
+
+    def settings(self) -> dict[str, Setting]:
+        backend = _torch_npu()
+        if backend is None or not backend.is_initialized():
+            return {}
+        return {
+            "npu": backend.get_device_name,
+            "npu.cann": lambda: getattr(torch.version, "cann", None),
+            "hf32.matmul": lambda: bool(backend.matmul.allow_hf32),
+            "hf32.conv": lambda: bool(backend.conv.allow_hf32),
+            "seed.npu": lambda: backend.default_generators[backend.current_device()].initial_seed(),
+        }
 
 
 def _torch_npu() -> Any:

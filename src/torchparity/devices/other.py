@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from torchparity import plugins
-from torchparity.devices import HostBuffers, Wait
+from torchparity.devices import HostBuffers, Setting, Wait
 from torchparity.kernels.arenas import Arena, portable_arena
 from torchparity.tensors import HostTensor
 from torchparity.tensors.torch_tensors import from_torch
@@ -61,6 +61,11 @@ class OtherDevice:
 
     def make_reproducible(self, *, deterministic: bool) -> None:
         """Do nothing: no such settings are known."""
+
+    def settings(self) -> dict[str, Setting]:
+        backends = {name: _backend(name) for name in ("xpu", _private_use()) if name not in _TYPES_WITH_A_FILE}
+        in_use = {name: one for name, one in backends.items() if getattr(one, "is_initialized", bool)()}
+        return {name: one.get_device_name for name, one in in_use.items() if hasattr(one, "get_device_name")}
 
 
 def _backend(kind: str) -> Any:

@@ -12,11 +12,14 @@ import numpy.typing as npt
 from torchparity.kernels import reference, row
 from torchparity.kernels.numba_loops import blocks
 from torchparity.kernels.numba_loops.cores import PARALLEL_FROM, cores
+from torchparity.kernels.numba_loops.sketches import sums_of_ones
 from torchparity.kernels.row import squares_fit_float64
+from torchparity.kernels.signs import is_wide, packed_sums
 from torchparity.kernels.statistics import norm_of, statistics_of, statistics_of_row
 from torchparity.records import Statistics
 from torchparity.tensors import PAIRS, HostTensor
 
+_MOST_REPEATED = 1 << 30  # a tenth of a second
 Array = npt.NDArray[Any]
 
 
@@ -38,7 +41,7 @@ class CpuKernel:
             return _integers(tensor)
         if kind.kind == "c" or tensor.dtype in PAIRS or tensor.dtype == "torch.float4_e2m1fn_x2":
             return reference.statistics(tensor)
-        flat = dense(tensor.array)
+        flat = tensor.array.reshape(-1)
         if kind not in (np.float32, np.float64):
             flat = flat.astype(np.float32)  # halves, bfloat16 and fp8 fit exactly
         return self._floats(flat, tensor)
@@ -53,19 +56,18 @@ class CpuKernel:
         extreme = max(abs(sums[row.MAX]), abs(sums[row.MIN]))
         if flat.size and flat.dtype == np.float64 and not squares_fit_float64(extreme):
             return reference.statistics(tensor)  # the reference scales the numbers before it squares them
-        return statistics_of_row(flat.size, sums.tolist())
+        return statistics_of_row(flat.size, sums.tolist(), is_wide=flat.dtype == np.float64)
 
 
-def dense(array: Array) -> Array:
-    """Return all elements in one dimension, in any order; a copy only where they are not side by side."""
-    if array.flags.c_contiguous:
-        return array.reshape(-1)
-    by_stride = array.transpose(sorted(range(array.ndim), key=lambda axis: -array.strides[axis]))
-    return by_stride.reshape(-1)  # copies where gaps or repeats leave no other way
+def sketch_of_repeated(value: float, times: int, dtype: str) -> bytes | None:
+    """Return the sketch of a tensor that shows one number many times; None where finding it would take long."""
+    if times > _MOST_REPEATED:
+        return None
+    return packed_sums(value * sums_of_ones(times), wide=is_wide(dtype))
 
 
 def _integers(tensor: HostTensor) -> Statistics:
-    flat = dense(tensor.array)
+    flat = tensor.array.reshape(-1)
     if flat.dtype == np.bool_:
         flat = flat.view(np.uint8)
     sums, extremes = blocks.empty_row(), flat[:1].repeat(2)
@@ -82,4 +84,5 @@ def _integers(tensor: HostTensor) -> Statistics:
         negative_inf=0,
         zero=int(sums[row.ZEROS]),
         is_bool=tensor.dtype == "torch.bool",
+        sketch=packed_sums(sums[row.SKETCH :], wide=True),
     )

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from torchparity.kernels.checksums import crc_checksum
 from torchparity.kernels.row import squares_fit_float64
+from torchparity.kernels.signs import SUMS, is_wide, packed_sums, sketch_sums
 from torchparity.kernels.statistics import statistics_of
 from torchparity.records import Statistics
 from torchparity.summaries import TensorProfile
@@ -27,7 +28,7 @@ Numbers = npt.NDArray[Any]
 
 def statistics(tensor: HostTensor) -> Statistics:
     """Return the statistics of a tensor: every value as it is defined, in float64."""
-    return _sums(tensor).statistics(is_bool=tensor.dtype == "torch.bool")
+    return _sums(tensor).statistics(tensor.dtype)
 
 
 def profile(tensor: HostTensor) -> TensorProfile:
@@ -40,7 +41,7 @@ def profile(tensor: HostTensor) -> TensorProfile:
         dtype=tensor.dtype,
         shape=tensor.shape,
         checksum=crc_checksum(tensor),
-        statistics=sums.statistics(is_bool=tensor.dtype == "torch.bool"),
+        statistics=sums.statistics(tensor.dtype),
         histogram_edges=edges,
         histogram_counts=counts,
         places={name: _index(place, shape) for name, place in places.items()},
@@ -62,6 +63,7 @@ class _Sums:
     squares: list[float] = field(default_factory=list)
     scale: float = 1.0
     places: dict[str, int] = field(default_factory=dict)
+    sketch: Numbers = field(default_factory=lambda: np.zeros(SUMS))
 
     def take(self, block: Numbers, start: int) -> None:
         finite = np.isfinite(block)
@@ -91,7 +93,13 @@ class _Sums:
         self.total.append(float(scaled.sum()))
         self.squares.append(float(np.dot(scaled, scaled)))
 
-    def statistics(self, *, is_bool: bool) -> Statistics:
+    def add_signed(self, block: Numbers, start: int) -> None:
+        scaled = np.where(np.isfinite(block), block, 0).astype(np.float64) / self.scale
+        self.sketch += sketch_sums(scaled, start)
+
+    def statistics(self, dtype: str) -> Statistics:
+        with np.errstate(over="ignore"):  # a sum beyond float64 saturates
+            sketch = packed_sums(self.sketch * self.scale, wide=is_wide(dtype))
         return statistics_of(
             count=self.count,
             largest=self.max,
@@ -102,7 +110,8 @@ class _Sums:
             inf=self.inf,
             negative_inf=self.negative_inf,
             zero=self.zero,
-            is_bool=is_bool,
+            is_bool=dtype == "torch.bool",
+            sketch=sketch,
         )
 
 
@@ -115,19 +124,29 @@ def _sums(tensor: HostTensor) -> _Sums:
         sums.scale = largest
     for _, block in _blocks(tensor):
         sums.add(block)
+    for start, block in _numbers(tensor):
+        if block.dtype.kind == "c":  # the modulus is not linear, which a sketch must be
+            start, block = 2 * start, block.view(np.float64)
+        sums.add_signed(block, start)
     return sums
 
 
 def _blocks(tensor: HostTensor) -> Iterator[tuple[int, Numbers]]:
-    """Yield runs of real numbers with the position of the first."""
+    """Yield runs of real numbers with the position of the first; of a complex number its modulus."""
+    for start, block in _numbers(tensor):
+        if block.dtype.kind == "c":  # |inf + nan j| is inf in IEEE 754, yet there is a nan
+            block = np.where(np.isnan(block), np.nan, np.abs(block))
+        yield start, block
+
+
+def _numbers(tensor: HostTensor) -> Iterator[tuple[int, Numbers]]:
+    """Yield runs of numbers with the position of the first."""
     array = tensor.array
     # `flat` copies a block at a time, where reshape would copy an expanded tensor whole.
     flat = array.reshape(-1) if array.flags.c_contiguous else array.flat
     start = 0
     for first in range(0, array.size, _BLOCK):
         block = HostTensor(tensor.dtype, np.asarray(flat[first : first + _BLOCK])).numbers()
-        if block.dtype.kind == "c":  # |inf + nan j| is inf in IEEE 754, yet there is a nan
-            block = np.where(np.isnan(block), np.nan, np.abs(block))
         yield start, block
         start += block.size
 

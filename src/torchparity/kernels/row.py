@@ -7,8 +7,9 @@ when they compile.
 from __future__ import annotations
 
 SUM, SQUARES, MAX, MIN, ZEROS, NANS, INFS, NEGATIVE_INFS = range(8)
-FIELDS = 8
-NONFINITE = slice(NANS, FIELDS)
+SKETCH = 8  # the first of the sums with signs, see `signs.py`
+FIELDS = 16
+NONFINITE = slice(NANS, NEGATIVE_INFS + 1)
 EXTREMES = slice(MAX, MIN + 1)
 
 _LARGEST_SAFE_SQUARE = 1e140

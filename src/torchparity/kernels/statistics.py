@@ -10,10 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from torchparity.kernels import row as fields
+from torchparity.kernels.signs import packed_sums
 from torchparity.records import Number, Statistics
 
 IntegerExtremes = tuple[tuple[int, int], bool]  # (max, min) with every digit, and whether the dtype is bool
 _VALUES = ("max", "min", "mean", "norm")
+_NARROW = 32  # bytes of a sketch in float32
 
 
 def statistics_of(
@@ -28,14 +30,17 @@ def statistics_of(
     negative_inf: int,
     zero: int,
     is_bool: bool,
+    sketch: bytes | None,
 ) -> Statistics:
     """Return statistics from sums over the finite numbers and counts of the others.
 
     `largest` and `smallest` are None where no number is finite; `mean` and `norm` do not matter then.
+    One element needs no sketch.
     """
+    sketch = sketch if count > 1 else None
     broken = nan + inf + negative_inf
     if not broken and count and not is_bool:  # nearly every tensor, and this is called for each
-        return Statistics.of_finite(largest, smallest, mean, norm, zero)
+        return Statistics.of_finite(largest, smallest, mean, norm, zero, sketch)
     finite: dict[str, Any] = dict.fromkeys(_VALUES)
     if count > broken:
         finite = {"max": largest, "min": smallest, "mean": mean, "norm": norm}
@@ -49,14 +54,24 @@ def statistics_of(
         inf_count=inf,
         negative_inf_count=negative_inf,
         zero_count=zero,
+        sketch=sketch,
     )
 
 
 def statistics_of_row(
-    count: int, row: Sequence[float], extremes: tuple[Number, Number] | None = None, *, is_bool: bool = False
+    count: int,
+    row: Sequence[float],
+    extremes: tuple[Number, Number] | None = None,
+    *,
+    is_bool: bool = False,
+    is_wide: bool = False,
 ) -> Statistics:
-    """Return statistics from a row of sums; `extremes` are those of integers, which keep every digit."""
-    total, squares, largest, smallest, zeros, nans, infs, negative_infs = row  # in the order of `kernels/row.py`
+    """Return statistics from a row of sums; `extremes` are those of integers, which keep every digit.
+
+    The sketch has float64 where the tensor has (`is_wide`) and for integers.
+    """
+    # in the order of `kernels/row.py`
+    total, squares, largest, smallest, zeros, nans, infs, negative_infs, *sketch = row
     finite = count - int(nans + infs + negative_infs)
     max_and_min: tuple[Number, Number] = extremes or (largest, smallest)
     return statistics_of(
@@ -70,6 +85,7 @@ def statistics_of_row(
         negative_inf=int(negative_infs),
         zero=int(zeros),
         is_bool=is_bool,
+        sketch=packed_sums(np.array(sketch), wide=is_wide or extremes is not None),
     )
 
 
@@ -89,7 +105,8 @@ def statistics_of_rows(
     norms = np.sqrt(rows[:, fields.SQUARES]).tolist()  # `norm_of` for all at once
     largest, smallest = rows[:, fields.MAX].tolist(), rows[:, fields.MIN].tolist()
     zeros = rows[:, fields.ZEROS].astype(np.int64).tolist()
-    statistics = list(map(Statistics.of_finite, largest, smallest, means, norms, zeros))
+    sketches = _narrow_sketches(counts, rows)
+    statistics = list(map(Statistics.of_finite, largest, smallest, means, norms, zeros, sketches))
     for index in np.flatnonzero(nonfinite).tolist():
         statistics[index] = statistics_of_row(int(counts[index]), rows[index].tolist())
     for index, entry in enumerate(integer_extremes or ()):
@@ -97,6 +114,15 @@ def statistics_of_rows(
             extremes, is_bool = entry
             statistics[index] = statistics_of_row(int(counts[index]), rows[index].tolist(), extremes, is_bool=is_bool)
     return statistics
+
+
+def _narrow_sketches(counts: npt.NDArray[np.int64], rows: npt.NDArray[np.float64]) -> list[bytes | None]:
+    """Return the sketch of each tensor in float32, None for those of one element."""
+    packed = packed_sums(rows[:, fields.SKETCH :], wide=False)
+    return [
+        packed[start : start + _NARROW] if count > 1 else None
+        for start, count in zip(range(0, len(packed), _NARROW), counts.tolist(), strict=True)
+    ]
 
 
 def _with_nonfinite(nan: int, inf: int, negative_inf: int, largest: Number) -> dict[str, float]:

@@ -4,16 +4,20 @@ from torchparity.ops.effects import Effect
 from torchparity.ops.names import full_name, function_called, is_torch_family, names_of_family, record_name
 from torchparity.ops.op import Kind, Op, describe_function
 from torchparity.ops.randomness import may_draw
+from torchparity.ops.writes import certain_writes, possible_writes, writes_in_part
 
 __all__ = [
     "Effect",
     "Kind",
     "Op",
+    "certain_writes",
     "describe_function",
     "full_name",
     "function_called",
     "is_torch_family",
     "may_draw",
     "names_of_family",
+    "possible_writes",
     "record_name",
+    "writes_in_part",
 ]

@@ -17,6 +17,8 @@ class Effect(Flag):
     WRITES_UNVERSIONED = auto()  # may change any argument without bumping Tensor._version
     EXPOSES = auto()  # hands out the memory itself, which may be written from then on without a new version
     CREATES = auto()  # returns memory that may be filled unseen before it is used
+    UNINITIALISED = auto()  # returns memory that nobody has written
+    COPIES = auto()  # shows the same values in another form, in new memory where it must
     ARRIVES_LATER = auto()  # can return before a device or another process has written the result
 
 
@@ -46,7 +48,12 @@ VIEWS = words(
 VIEW_ATTRIBUTES = frozenset({"T", "mT", "H", "mH", "real", "imag"})
 _FACTORIES = words(
     """empty empty_like empty_strided zeros zeros_like ones ones_like full full_like new_empty new_empty_strided
-    new_zeros new_ones new_full new_tensor tensor
+    new_zeros new_ones new_full new_tensor tensor empty_permuted empty_quantized
+    """
+)
+_UNINITIALISED = words("empty empty_like empty_strided empty_permuted empty_quantized new_empty new_empty_strided")
+_COPYING_VIEWS = words(
+    """reshape reshape_as contiguous flatten ravel resolve_conj resolve_neg unflatten atleast_1d atleast_2d atleast_3d
     """
 )
 _EXPOSING = frozenset({"torch.Tensor.data.__get__", "torch.Tensor.data.__set__", "torch.Tensor.untyped_storage"})
@@ -66,7 +73,9 @@ def effects_of(function: Any, full: str) -> Effect:
     name = _last_part(full)
     effects = exposure(full, name)
     if name in _FACTORIES:
-        effects |= Effect.CREATES
+        effects |= Effect.CREATES | (Effect.UNINITIALISED if name in _UNINITIALISED else Effect.NONE)
+    if name in _COPYING_VIEWS:
+        effects |= Effect.COPIES
     if name in _COPYING or full.startswith("_c10d_functional"):
         effects |= Effect.ARRIVES_LATER
     if any(word in full for word in _WITH_BUFFERS):

@@ -70,6 +70,16 @@ class Op:
         return bool(self.effects & Effect.CREATES)
 
     @cached_property
+    def leaves_unwritten(self) -> bool:
+        """Whether a call returns memory that nobody has written."""
+        return bool(self.effects & Effect.UNINITIALISED)
+
+    @cached_property
+    def may_copy(self) -> bool:
+        """Whether a view may have memory of its own."""
+        return bool(self.effects & Effect.COPIES)
+
+    @cached_property
     def arrives_later(self) -> bool:
         """Whether a call may return before its result is there."""
         return bool(self.effects & Effect.ARRIVES_LATER)

@@ -14,6 +14,7 @@ from torchparity.calls import Attention, Dispatcher, Interceptors
 from torchparity.config import CaptureConfig
 from torchparity.errors import ConfigError, RecordingEndedError
 from torchparity.recording import setup
+from torchparity.recording.environment import read_environment
 from torchparity.recording.process import close_at_exit, is_one_of_many, rank_of_process
 from torchparity.recording.schedule.dataloader import LoaderInterceptor
 from torchparity.recording.schedule.dump_enable import DumpEnable
@@ -132,6 +133,7 @@ class Session:
         self._pause()
         self._interceptors.end_step()
         self._loader.detach()
+        self._recorder.measurements.forget_all()
         self._life = Life.CLOSED
         if os.getpid() != self._process:
             return  # a forked child has no part in it
@@ -210,6 +212,7 @@ class Session:
             return False
         self._state = Step.WATCHED
         self._dispatcher.attention = Attention.LISTENING
+        self._recorder.measurements.lineage.names.use(model)
         if self._level != "debug":
             self._interceptors.attach(model)
         return True
@@ -254,11 +257,12 @@ class Session:
         self._step += 1
 
     def _write_step(self) -> None:
-        done, late = self._recorder.take_step(), self._dispatcher.take_late_gradients()
+        done, late = self._recorder.take_step(self._step), self._dispatcher.take_late_gradients()
         self._late_gradients += late
         failures = self._dispatcher.boundary.failures.sentences_of_step() + self._recorder.failures.sentences_of_step()
         if self._output is not None:
-            self._output.write(self._step, done, self._left_out(failures, late))
+            environment = read_environment(autocast=self._recorder.autocast.take())
+            self._output.write(self._step, done, self._left_out(failures, late), environment)
             if self._output.is_over:
                 self._life = Life.OVER
 

@@ -11,6 +11,7 @@ from torchparity.calls import named_modules, takes_hooks
 from torchparity.calls.call_stacks import StackBook
 from torchparity.config import LARGEST_INDEX, CaptureConfig, StatisticsTask, TensorTask
 from torchparity.errors import ConfigError
+from torchparity.recording.environment import read_environment
 from torchparity.recording.measuring.measurement_cache import MeasurementCache
 from torchparity.recording.measuring.measurer import MeasurementOptions, Store
 from torchparity.recording.selection.requested_names import check_names, check_scope
@@ -65,7 +66,7 @@ def open_output(
     check_names(selection.listed, level=level, modules=modules, custom=custom, stand_for_inside=True)
     check_names((*selection.scope, *selection.stored), level=level, modules=modules, custom=custom)
     check_scope(selection.scope)
-    return Output(config, selection, level=level, rank=rank)
+    return Output(config, selection, level=level, rank=rank, environment=read_environment())
 
 
 def check_model(model: Any, level: str) -> None:

@@ -18,6 +18,7 @@ from torchparity.records import (
     TensorLeaf,
     ValueLeaf,
 )
+from torchparity.report.environment import changes, environment_lines
 from torchparity.summaries import PartSummary, RunSummary, TensorProfile
 from torchparity.text import printable, readable_bytes
 
@@ -64,6 +65,19 @@ def run(summary: RunSummary, *, verified: bool) -> None:
         rows = [(unit(size.amount), str(part.step), str(part.rank), size.name) for size, part in most]
         if rows:
             _table(console, title, (column, "step", "rank", "record"), rows)
+    _environment(console, summary.parts)
+
+
+def _environment(console: Console, parts: Sequence[PartSummary]) -> None:
+    """Print the environment of the first part, and where another part has another."""
+    first = parts[0]
+    if not first.environment:
+        return
+    _table(console, "\nenvironment", ("what", "is"), environment_lines(first.environment))
+    others = [(part, changes(part.environment, first.environment)) for part in parts[1:] if part.environment]
+    rows = [(str(part.step), str(part.rank), text) for part, text in others if text]
+    if rows:
+        _table(console, "\nother environments", ("step", "rank", "instead"), rows)
 
 
 def record(shown: Record, *, stack: Sequence[str], parent: str | None, where: str) -> None:

@@ -19,7 +19,7 @@ from torchparity.lazy import lazy_names
 
 if TYPE_CHECKING:
     from torchparity.storage.convert import Conversion, convert_run
-    from torchparity.storage.encoding import EncodedRecord, record_to_json
+    from torchparity.storage.encoding import EncodedRecord, OriginTable, record_to_json
     from torchparity.storage.files.stored_tensor import MappedTensor, StoredTensor
     from torchparity.storage.formats import TensorFormat, TensorSink, TensorSource
     from torchparity.storage.reading.run_reader import RunPart, RunReader, open_run
@@ -34,6 +34,7 @@ __all__ = [
     "DiskUsage",
     "EncodedRecord",
     "MappedTensor",
+    "OriginTable",
     "RunPart",
     "RunReader",
     "RunWriter",
@@ -57,6 +58,7 @@ __getattr__ = lazy_names(
         "DiskUsage": "writing.space_limit",
         "EncodedRecord": "encoding",
         "MappedTensor": "files.stored_tensor",
+        "OriginTable": "encoding",
         "RunPart": "reading.run_reader",
         "RunReader": "reading.run_reader",
         "RunWriter": "writing.run_writer",

@@ -79,7 +79,13 @@ def _convert_part(part: RunPart, writer: RunWriter, done: Conversion) -> None:
         writer.add(_without_places(record), tensors)
         done.records += 1
         done.tensors += len(tensors)
-    writer.finish_step(stacks=part.stacks, construct=part.construct, missing=problems)
+    writer.finish_step(
+        stacks=part.stacks,
+        construct=part.construct,
+        missing=problems,
+        environment=part.info.environment,
+        origins=part.origins,
+    )
     done.problems += problems
 
 

@@ -122,7 +122,7 @@ def test_the_cuda_arena_takes_whole_lists(cuda):
 
 
 def test_the_portable_arena_measures_as_the_definition(monkeypatch):
-    monkeypatch.setattr("torchparity.kernels.arenas.portable._SLICE", 1000)
+    monkeypatch.setattr("torchparity.kernels.arenas.portable._SLICE", 1024)
     synchronised = []
     tensors = cases([*FLOATS, *INTEGERS])
     arena = PortableArena(lambda: synchronised.append(True))

@@ -18,7 +18,7 @@ from torchparity.ops import Kind, describe_function
 # A module's own names are found faster than members of an enumeration.
 _OFF, _COUNTING, _LISTENING = Attention.OFF, Attention.COUNTING, Attention.LISTENING
 _NOTHING, _WRITES, _CALLS = Interest.NOTHING, Interest.WRITES, Interest.CALLS
-_BACKWARD = Kind.BACKWARD
+_BACKWARD, _COMPUTES = Kind.BACKWARD, Kind.COMPUTES
 
 
 class ApiMode(TorchFunctionMode):
@@ -71,6 +71,7 @@ class ApiMode(TorchFunctionMode):
         """Make a call that nobody listens to, and report what it may have done to memory."""
         op, dispatcher = audience.op, self._dispatcher
         if op.kind is _BACKWARD:
+            dispatcher.ran_unseen(op.name, only_backward=True)
             with self._backward_entry.open():
                 return func(*args, **kwargs)
         if op.exposes:
@@ -79,6 +80,9 @@ class ApiMode(TorchFunctionMode):
         output = func(*args, **kwargs)
         if op.writes or "out" in kwargs:
             dispatcher.boundary.run(op.name, dispatcher.wrote, op, args, kwargs)
+        # A view of the same memory, which nearly all that may copy return, is no news.
+        if op.kind is _COMPUTES or (op.may_copy and isinstance(output, torch.Tensor) and not output._is_view()):
+            dispatcher.boundary.run(op.name, dispatcher.passed, op, args, kwargs, output)
         return output
 
 

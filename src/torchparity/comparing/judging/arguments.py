@@ -11,8 +11,10 @@ from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.comparing.pairing.items import Side
 from torchparity.records import Leaf, TensorLeaf, ValueLeaf
 
-# Numbers that a program reads out of a tensor are rounded as the tensor was.
-_ROUNDED_NUMBER = 1e-5
+# Numbers that a program reads out of a tensor are rounded as the tensor was, and so are the limits of a dtype: the
+# smallest bfloat16 is off by 0.4 % from the smallest float32.
+ROUNDED_NUMBER = 1e-5
+ROUNDED_TO_ANOTHER_DTYPE = 2.0**-7
 _COMPARED = frozenset({"bool", "int", "float", "complex", "slice", "torch.Size", "str"})
 _MISSING = "nothing"
 _LONGEST_TEXT = 60
@@ -27,8 +29,8 @@ class ArgumentDifference(msgspec.Struct, frozen=True):
     is_one_sided: bool  # only one run passes it; its partner may pass the same by default
 
 
-def differing_arguments(record: JudgedRecord, *, are_numbers_exact: bool) -> list[ArgumentDifference]:
-    """Return the arguments that differ; with `are_numbers_exact` no float is taken for a rounded one."""
+def differing_arguments(record: JudgedRecord, rounding: float) -> list[ArgumentDifference]:
+    """Return the arguments that differ; `rounding` is the relative difference of floats that rounding explains."""
     both: list[ArgumentDifference] = []
     alone: list[tuple[ItemComparison, bool]] = []  # and whether it is the candidate's
     for entry in record.items:
@@ -36,7 +38,7 @@ def differing_arguments(record: JudgedRecord, *, are_numbers_exact: bool) -> lis
             continue
         mine, other = entry.candidate, entry.baseline
         if mine is not None and other is not None:
-            if _differ(mine.leaf, other.leaf, exact=are_numbers_exact):
+            if _differ(mine.leaf, other.leaf, rounding):
                 both.append(_difference(record, entry, _text(mine), _text(other), is_one_sided=False))
         elif _says_something(mine or other):
             alone.append((entry, mine is not None))
@@ -65,7 +67,7 @@ def _difference(
     return ArgumentDifference(entry, record.short_name(entry), (mine, other), is_one_sided)
 
 
-def _differ(mine: Leaf, other: Leaf, *, exact: bool) -> bool:
+def _differ(mine: Leaf, other: Leaf, rounding: float) -> bool:
     if not isinstance(mine, ValueLeaf) or not isinstance(other, ValueLeaf):
         return (mine is None) != (other is None) and _is_compared(mine or other)
     if not {mine.type, other.type} <= _COMPARED or mine.value == other.value:
@@ -73,8 +75,8 @@ def _differ(mine: Leaf, other: Leaf, *, exact: bool) -> bool:
     if mine.value != mine.value and other.value != other.value:  # nan is not itself
         return False
     numbers = [value for value in (mine.value, other.value) if isinstance(value, (int, float))]
-    if len(numbers) == 2 and "float" in (mine.type, other.type) and not exact:
-        return abs(numbers[0] - numbers[1]) > _ROUNDED_NUMBER * max(map(abs, numbers))
+    if len(numbers) == 2 and "float" in (mine.type, other.type):
+        return abs(numbers[0] - numbers[1]) > rounding * max(map(abs, numbers))
     return True
 
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 
 from torchparity.comparing.judging.code_lines import code_lines
 from torchparity.comparing.judging.data_flow import DataFlow
+from torchparity.comparing.judging.dtypes import differing_dtypes
 from torchparity.comparing.judging.expectations import Expectations
 from torchparity.comparing.judging.judged_record import JudgedRecord, judged_records
+from torchparity.comparing.judging.limits import Limits
 from torchparity.comparing.judging.part import ComparedPart
 from torchparity.comparing.judging.verdict import Finding, Kind
 from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.comparing.pairing.records import RecordPair
-from torchparity.records import Origin
+from torchparity.records import Origin, TensorLeaf
 
 EarlierSteps = Mapping[int, Mapping[str, JudgedRecord]]
 
@@ -20,15 +23,38 @@ EarlierSteps = Mapping[int, Mapping[str, JudgedRecord]]
 class PartContext:
     """The records of one part, their data flow, and what earlier steps of the same rank gave."""
 
-    def __init__(self, part: ComparedPart, earlier: EarlierSteps, *, uses_tf32: bool) -> None:
-        self.part, self.earlier = part, earlier
+    def __init__(self, part: ComparedPart, earlier: EarlierSteps, limits: Limits) -> None:
+        self.part, self.earlier, self.limits = part, earlier, limits
         self.records, self.alone = judged_records(part.pairs, part.groups)
         self.by_name = {record.name: record for record in self.records}
         self.flow = DataFlow(part.candidate, part.baseline, self.records)
-        self.expectations = Expectations(self.by_name, part.parents, uses_tf32=uses_tf32)
+        self.environments = (part.candidate.info.environment, part.baseline.info.environment)
+        self.expectations = Expectations(self.by_name, part.parents, self.environments)
         self.containers = {parent for parent in part.parents.values() if parent is not None}
-        self.blamed: dict[str, Finding] = {}  # by record: its outputs are explained by the finding
         self._first_alone = min((position for position, pair in self.alone if not pair.is_recompute), default=None)
+
+    @cached_property
+    def has_other_dtypes(self) -> bool:
+        """Whether the two runs compute in different dtypes somewhere in this part."""
+        return any(next(differing_dtypes(group), None) is not None for group in self.part.groups)
+
+    def ancestors(self, name: str) -> list[JudgedRecord]:
+        """Return the pairs of records that a record which only the candidate has was computed from."""
+        found: dict[str, JudgedRecord] = {}
+        pending, seen = [name], {name}
+        while pending:
+            record = self.part.candidate.records.get(pending.pop())
+            for item in record.items() if record is not None else ():
+                if item.role != "input" or not isinstance(item.leaf, TensorLeaf):
+                    continue
+                for origin in self.part.candidate.origins_of(item.leaf):
+                    maker = self.maker(origin)
+                    if maker is not None:
+                        found[maker.name] = maker
+                    elif origin.kind == "record" and origin.name not in seen:
+                        seen.add(origin.name)
+                        pending.append(origin.name)
+        return list(found.values())
 
     def maker(self, origin: Origin) -> JudgedRecord | None:
         """Return the pair of records that made something, in this step or in an earlier one."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from torchparity.comparing.judging.context import PartContext
-from torchparity.comparing.judging.judged_record import JudgedRecord
+from torchparity.comparing.judging.judged_record import JudgedRecord, are_tensors
 from torchparity.comparing.judging.verdict import Finding, Kind
 from torchparity.comparing.measuring.deviation import has_other_shape
 from torchparity.comparing.measuring.item_comparison import ItemComparison
@@ -17,6 +17,8 @@ from torchparity.records import Origin, TensorLeaf
 # Weights and data are the same numbers, or the same numbers rounded to another dtype, or were computed on another
 # device before the recording began: a few units in the last place.
 _UNITS_OF_COPIES = 4.0
+# What a call whose partner is not known may enlarge a deviation by.
+_GAIN_OF_A_CALL = 20.0
 # A view of part of an output may be off where the statistics of the whole show nothing.
 _SMALLEST_SHOWN = 1e-6
 
@@ -26,7 +28,9 @@ def input_finding(context: PartContext, record: JudgedRecord) -> Finding | None:
     findings = [
         found
         for entry in record.received
-        if entry.deviation and (found := _input(context, record, entry)) is not None
+        if entry.deviation
+        and entry.deviation > (context.limits.tolerance or 0.0)
+        and (found := _input(context, record, entry)) is not None
     ]
     return max(findings, key=lambda found: found.deviation, default=None)
 
@@ -54,7 +58,7 @@ def _computed(
     other = [origin for origin in context.flow.baseline_origins(entry) if origin.kind == "record"]
     alone = _only_in_one_run(context, makers, other)
     if alone is not None:
-        if entry.deviation is not None and entry.deviation > tolerance(entry.pair):
+        if _is_beyond_ancestors(context, entry, alone):
             return context.finding(Kind.CALL, record, entry, sources=sources, partner=alone)
         return None
     records = [context.maker(origin) for origin in makers]
@@ -76,9 +80,21 @@ def _only_in_one_run(context: PartContext, mine: Sequence[Origin], other: Sequen
     return next((origin.name for origin in other if origin.name not in paired), None)
 
 
+def _is_beyond_ancestors(context: PartContext, entry: ItemComparison, alone: str) -> bool:
+    """Tell whether an input is further off than a call in one run alone makes of what it was computed from.
+
+    Numbers that were chosen, such as indices, may be any if what they were chosen from differs at all.
+    """
+    deviations = [maker.deviation for maker in context.ancestors(alone)]
+    if None in deviations or (any(deviations) and not coarser_unit(entry.pair)):
+        return False
+    largest = max((deviation for deviation in deviations if deviation is not None), default=0.0)
+    return entry.deviation is not None and entry.deviation > tolerance(entry.pair) + _GAIN_OF_A_CALL * largest
+
+
 def _counts_nothing(maker: JudgedRecord) -> bool:
-    """Tell whether nothing that a record returned was compared: it wrote in place, or only raw memory."""
-    return not maker.returned
+    """Tell whether a record returned nothing to compare: it wrote in place."""
+    return not any(not entry.is_input and are_tensors(entry) for entry in maker.items)
 
 
 def _is_shown_by_the_whole(entry: ItemComparison, makers: Sequence[JudgedRecord]) -> bool:
@@ -86,7 +102,8 @@ def _is_shown_by_the_whole(entry: ItemComparison, makers: Sequence[JudgedRecord]
     if entry.metrics is not None or entry.checksums is not None:
         return True
     mine = entry.baseline.values()[3] if entry.baseline is not None else None
-    norms = [side.values()[3] for maker in makers for out in maker.returned if (side := out.baseline) is not None]
+    outputs = [entry.baseline for maker in makers for entry in maker.items if not entry.is_input]
+    norms = [side.values()[3] for side in outputs if side is not None]
     largest = max((abs(norm) for norm in norms if isinstance(norm, (int, float))), default=0.0)
     if not isinstance(mine, (int, float)) or not largest or entry.deviation is None:
         return True
@@ -101,7 +118,9 @@ def _gradient(context: PartContext, record: JudgedRecord, entry: ItemComparison)
     sources = [context.by_name.get(backward_of(user)) for user in users]
     if not users:
         return None if context.flow.is_recorded else _by_content(context, record, entry)
-    if any(source is None or source.deviation != 0 or source.passes_on or not source.returned for source in sources):
+    if any(
+        source is None or source.deviation != 0 or source.passes_on or _counts_nothing(source) for source in sources
+    ):
         return None
     if entry.deviation is None or entry.deviation <= tolerance(entry.pair):
         return None  # autograd may add the same gradients in another order
@@ -138,7 +157,11 @@ def _kind_by_content(context: PartContext, record: JudgedRecord, entry: ItemComp
 
 def is_more_than_a_copy(entry: ItemComparison) -> bool:
     """Tell whether two tensors from outside differ by more than the rounding of a copy."""
-    return entry.deviation is not None and entry.deviation > _UNITS_OF_COPIES * coarser_unit(entry.pair)
+    if entry.deviation is None:
+        return False
+    smallest = _UNITS_OF_COPIES * coarser_unit(entry.pair)
+    is_float = smallest > 0
+    return entry.deviation > (max(smallest, _SMALLEST_SHOWN) if is_float and entry.metrics is None else smallest)
 
 
 def coarser_unit(pair: ItemPair) -> float:

@@ -6,53 +6,81 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from torchparity.comparing.judging.agreement import dtype_words, largest_deviation
+from torchparity.comparing.judging.batch import batch_sizes, batch_verdict
 from torchparity.comparing.judging.coverage import Coverage
+from torchparity.comparing.judging.dtypes import dtype_words
+from torchparity.comparing.judging.environment import EnvironmentDifference, bearing_on, differences
+from torchparity.comparing.judging.limits import Limits
+from torchparity.comparing.judging.operators import operator_of
 from torchparity.comparing.judging.part import ComparedPart
 from torchparity.comparing.judging.rank_search import RankSearch
 from torchparity.comparing.judging.ranks import Placed, ordered
-from torchparity.comparing.judging.search_options import SearchOptions
 from torchparity.comparing.judging.sentences import agreement_sentence, amount_text, finding_sentence
-from torchparity.comparing.judging.verdict import Finding, Kind, Verdict
+from torchparity.comparing.judging.tf32 import EXPLANATION, looks_like_tf32, of_tf32
+from torchparity.comparing.judging.verdict import Agreement, Finding, Kind, Verdict
 
 _MOST_OTHERS = 5
+_MOST_REMARKS = 3
 # These stand for themselves: they are never the consequence of an earlier finding.
 _INDEPENDENT = (
     *(Kind.ARGUMENT, Kind.WEIGHTS, Kind.DATA, Kind.OPERATOR, Kind.RANDOM, Kind.NONFINITE, Kind.MISSING_GRADIENT),
 )
+# Findings that another batch size makes.
+_MADE_BY_OTHER_SIZES = (Kind.DATA, Kind.SHAPE, Kind.CALL, Kind.UNRECORDED, Kind.ARGUMENT, Kind.RANDOM, Kind.OPERATOR)
+NO_LIMITS = Limits()
 Searches = Mapping[int, RankSearch]  # by rank
-_DEFAULTS = SearchOptions()
 
 
-def judge(
-    parts: Sequence[ComparedPart],
-    coverage: Coverage,
-    *,
-    options: SearchOptions = _DEFAULTS,
-    uses_tf32: bool = False,
-) -> Verdict:
+def judge(parts: Sequence[ComparedPart], coverage: Coverage, limits: Limits = NO_LIMITS) -> Verdict:
     """Return the verdict on two runs."""
     if why := coverage.why_not():
         return Verdict(kind=Kind.UNKNOWN, sentence=f"The runs cannot be compared: {why}.")
     searches: dict[int, RankSearch] = {}
     for part in sorted(parts, key=lambda entry: (entry.step, entry.rank)):
-        searches.setdefault(part.rank, RankSearch(uses_tf32=uses_tf32)).add_step(part)
+        searches.setdefault(part.rank, RankSearch(limits)).add_step(part)
     placed = ordered(searches)
     first = _first(placed, searches)
+    changes = differences(parts[0].candidate.info.environment, parts[0].baseline.info.environment)
     if first is None:
-        return _agreement(parts, coverage, [entry.finding for entry in placed])
+        return _agreement(parts, coverage, searches, [entry.finding for entry in placed], changes)
     if coverage.is_of_another_model:
         return _another_model(coverage, first)
+    sizes = batch_sizes(searches) if first.kind in _MADE_BY_OTHER_SIZES else None
+    if sizes is not None:
+        return batch_verdict(sizes, searches, coverage.left_out())
     others = [entry.finding for entry in placed if _stands_alone(entry.finding, first)]
-    dtypes = dtype_words(parts)
+    first = _explained(first, searches, changes)
     return Verdict(
         kind=first.kind,
         sentence=_sentence(first, parts),
         first=first,
         also=tuple(others[:_MOST_OTHERS]),
-        remarks=(f"the runs compute in different dtypes: {dtypes}",) if dtypes else (),
+        remarks=tuple(_remarks(first, parts, changes)),
         not_compared=coverage.left_out(),
     )
+
+
+def _explained(first: Finding, searches: Searches, changes: Sequence[EnvironmentDifference]) -> Finding:
+    """Return the finding with what the environments, or the other records, say about its cause."""
+    bearing = bearing_on(changes, operator_of(first.record))
+    telling = next((entry.sentence for entry in bearing if _is_telling(entry, first.kind)), "")
+    if not telling and looks_like_tf32(first, searches):
+        telling = EXPLANATION
+    return msgspec.structs.replace(first, explanation=telling or first.explanation)
+
+
+def _is_telling(difference: EnvironmentDifference, kind: Kind) -> bool:
+    """Tell whether a difference of the environments is worth a place in the headline."""
+    if kind is Kind.RANDOM:
+        return difference.key.startswith(("seed", "dropout"))
+    return kind is Kind.OPERATOR and difference.key.startswith(("tf32.", "hf32.", "autocast", "cublas.", "attention."))
+
+
+def _remarks(first: Finding, parts: Sequence[ComparedPart], changes: Sequence[EnvironmentDifference]) -> list[str]:
+    dtypes = dtype_words(parts)
+    bearing = bearing_on(changes, operator_of(first.record))
+    remarks = [f"the runs compute in different dtypes: {dtypes}"] if dtypes else []
+    return remarks + [entry.sentence for entry in bearing if entry.sentence != first.explanation][:_MOST_REMARKS]
 
 
 def _sentence(finding: Finding, parts: Sequence[ComparedPart]) -> str:
@@ -104,13 +132,22 @@ def _another_model(coverage: Coverage, first: Finding) -> Verdict:
     return Verdict(kind=Kind.MODEL, sentence=sentence, first=first)
 
 
-def _agreement(parts: Sequence[ComparedPart], coverage: Coverage, quiet: Sequence[Finding]) -> Verdict:
-    agreement, dtypes, left_out = largest_deviation(parts), dtype_words(parts), coverage.left_out()
+def _agreement(
+    parts: Sequence[ComparedPart],
+    coverage: Coverage,
+    searches: Searches,
+    quiet: Sequence[Finding],
+    changes: Sequence[EnvironmentDifference],
+) -> Verdict:
+    agreement, dtypes, left_out = total_agreement(searches, parts), dtype_words(parts), coverage.left_out()
     kind, sentence = Kind.AGREE, agreement_sentence(agreement, left_out)
+    largest = f"the largest deviation is {amount_text(agreement.largest)}, {agreement.item}"
     if dtypes:
-        largest = f"the largest deviation is {amount_text(agreement.largest)}, {agreement.item}" if agreement.item else ""
-        all_within = f"all within what that explains; {largest}" if largest else "and every value is equal"
+        all_within = f"all within what that explains; {largest}" if agreement.item else "and every value is equal"
         kind, sentence = Kind.DTYPE, f"The runs compute in different dtypes, {dtypes}: {all_within}{left_out}."
+    elif agreement.item and (switches := of_tf32(changes)):
+        said = "TF32 is on in one run alone" if len(switches) > 1 else switches[0].sentence
+        kind, sentence = Kind.DTYPE, f"The runs agree within what TF32 explains ({said}): {largest}{left_out}."
     return Verdict(
         kind=kind,
         sentence=sentence,
@@ -118,3 +155,11 @@ def _agreement(parts: Sequence[ComparedPart], coverage: Coverage, quiet: Sequenc
         remarks=tuple(_sentence(finding, parts) for finding in quiet),
         not_compared=left_out,
     )
+
+
+def total_agreement(searches: Searches, parts: Sequence[ComparedPart]) -> Agreement:
+    """Return how close the runs are over all ranks and steps."""
+    furthest = max((search.furthest for search in searches.values()), default=(0.0, ""))
+    is_identical = not any(search.has_unequal for search in searches.values())
+    is_bitwise = all(part.mode != "statistics" for part in parts)
+    return Agreement(is_identical=is_identical, is_bitwise=is_bitwise, largest=furthest[0], item=furthest[1])

@@ -67,6 +67,13 @@ def are_tensors(comparison: ItemComparison) -> bool:
     )
 
 
+def is_whole(comparison: ItemComparison) -> bool:
+    """Tell whether an item is a tensor of whole numbers or truth values."""
+    side = comparison.pair.baseline
+    leaf = side.leaf if side is not None else None
+    return isinstance(leaf, TensorLeaf) and not leaf.dtype.startswith(("torch.float", "torch.bfloat", "torch.complex"))
+
+
 def judged_records(
     pairs: Sequence[RecordPair], groups: Sequence[Sequence[ItemComparison]]
 ) -> tuple[list[JudgedRecord], list[tuple[int, RecordPair]]]:
@@ -114,7 +121,5 @@ def _in_order_of_time(pairs: Sequence[RecordPair]) -> list[int]:
     if not late:
         return list(range(len(pairs)))
     rest = [number for number, direction in enumerate(directions) if direction != "parameters_grad"]
-    last = max(
-        (place for place, number in enumerate(rest) if directions[number] == "backward"), default=len(rest) - 1
-    )
+    last = max((place for place, number in enumerate(rest) if directions[number] == "backward"), default=len(rest) - 1)
     return rest[: last + 1] + late + rest[last + 1 :]

@@ -15,20 +15,24 @@ _SIDES = ("the candidate", "the baseline")
 
 
 def missing_gradient(context: PartContext) -> Finding | None:
-    """Return the first place where one run stops asking for a gradient that the other has."""
+    """Return the first place where one run lacks a gradient that the other has.
+
+    That is the backward record that returns it in one run alone; where there is none, the forward record from which on
+    one run asks for no gradient.
+    """
     lost = _first_one_sided(context)
-    is_backward_alone = any(
-        (record := pair.candidate or pair.baseline) is not None and record.direction == "backward"
-        for _, pair in context.alone
-    )
-    if lost is None and not is_backward_alone:
+    if lost is not None:
+        return _lost(context, *lost)
+    sides = [pair.candidate or pair.baseline for _, pair in context.alone]
+    if not any(side is not None and side.direction == "backward" for side in sides):
         return None
     for record in context.records:
         if record.direction == "forward" and not record.passes_on and record.name not in context.containers:
-            entry = next(filter(_asks_in_one_run, record.items), None)
+            entry = next((entry for entry in record.items if _asks_in_one_run(entry)), None)
             if entry is not None:
-                return _not_asked(context, record, entry)
-    return None if lost is None else _lost(context, *lost)
+                explanation = _not_asked(context, record, entry)
+                return context.finding(Kind.MISSING_GRADIENT, record, entry, explanation=explanation)
+    return None
 
 
 def _first_one_sided(context: PartContext) -> tuple[JudgedRecord, ItemComparison] | None:
@@ -58,17 +62,22 @@ def _asks_in_one_run(entry: ItemComparison) -> bool:
     return None not in (mine.requires_grad, other.requires_grad) and mine.requires_grad != other.requires_grad
 
 
-def _not_asked(context: PartContext, record: JudgedRecord, entry: ItemComparison) -> Finding:
+def _not_asked(context: PartContext, record: JudgedRecord, entry: ItemComparison) -> str:
+    """Return in a clause which run asks for no gradient of an item, and who made it."""
     mine = entry.candidate.leaf if entry.candidate is not None else None
     asks = isinstance(mine, TensorLeaf) and mine.requires_grad
     without, having = _SIDES[::-1] if asks else _SIDES
     sources = list(map(text_of, context.flow.origins(entry))) if entry.is_input else []
-    explanation = f"it needs no gradient in {without} and does in {having}"
-    return context.finding(
-        Kind.MISSING_GRADIENT, record, entry, sources=sources, explanation=explanation, is_shown=True
-    )
+    made_by = f", which {sources[-1]} made," if sources else ""
+    return f"{record.short_name(entry)}{made_by} needs no gradient in {without} and does in {having}"
 
 
 def _lost(context: PartContext, record: JudgedRecord, entry: ItemComparison) -> Finding:
     having = _SIDES[0] if _is_tensor(entry.candidate) else _SIDES[1]
-    return context.finding(Kind.MISSING_GRADIENT, record, entry, explanation=f"only {having} returns this gradient")
+    explanation = f"only {having} returns {record.short_name(entry)}"
+    forward = context.by_name.get(forward_of(record.name))
+    for received in forward.items if forward is not None else ():
+        if received.is_input and _asks_in_one_run(received) and forward is not None:
+            explanation = _not_asked(context, forward, received)
+            break
+    return context.finding(Kind.MISSING_GRADIENT, record, entry, explanation=explanation)

@@ -8,11 +8,13 @@ from torchparity.errors import RecordNameError
 from torchparity.naming import canonical_operator, parse_record
 
 _DRAWING = frozenset(
-    """rand randn randint randperm rand_like randn_like randint_like normal bernoulli multinomial poisson binomial
-    dropout dropout1d dropout2d dropout3d alpha_dropout feature_dropout feature_alpha_dropout native_dropout
-    normal uniform random exponential geometric cauchy log_normal gumbel_softmax rrelu fractional_max_pool2d
-    fractional_max_pool3d
-    """.split()
+    (
+        *("rand", "randn", "randint", "randperm", "rand_like", "randn_like", "randint_like", "normal", "bernoulli"),
+        *("multinomial", "poisson", "binomial", "uniform", "random", "exponential", "geometric", "cauchy"),
+        *("log_normal", "gumbel_softmax", "rrelu", "fractional_max_pool2d", "fractional_max_pool3d"),
+        *("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_dropout"),
+        *("feature_alpha_dropout", "native_dropout"),
+    )
 )
 _DRAWING_WITH_A_RATE = {
     "scaled_dot_product_attention": ("input.dropout_p", "input.4"),
@@ -22,9 +24,19 @@ _DRAWING_WITH_A_RATE = {
     "rnn_tanh": (),
     "rnn_relu": (),
 }
-_RAW = frozenset("empty empty_like empty_strided empty_permuted new_empty new_empty_strided resize_ resize_as_".split())
-_ROUNDING = ("norm", "softmax", "sum", "mean", "exp", "log", "gelu", "silu", "tanh", "sigmoid", "rsqrt", "loss", "entropy")
-_TF32 = ("matmul", "mm", "bmm", "linear", "addmm", "baddbmm", "conv", "attention", "einsum", "bilinear", "lstm", "gru")
+_RAW = frozenset(
+    (
+        *("empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided"),
+        *("resize", "resize_as"),
+    )
+)
+_CHOOSING = frozenset(
+    (*("sort", "argsort", "topk", "max", "min", "argmax", "argmin", "median", "kthvalue", "mode", "msort", "unique"),)
+)
+_ROUNDING = (
+    *("norm", "softmax", "sum", "mean", "exp", "log", "gelu", "silu", "tanh", "sigmoid", "rsqrt", "loss", "entropy"),
+    *("matmul", "mm", "linear", "conv", "attention", "einsum", "lstm", "gru"),
+)
 
 
 @lru_cache(maxsize=4096)
@@ -64,13 +76,12 @@ def communicates(record: str) -> bool:
     return record.startswith("Distributed.")
 
 
-def may_use_tf32(record: str) -> bool:
-    """Tell whether an operator multiplies matrices, which TF32 shortens."""
-    operator = operator_of(record)
-    return any(word in operator for word in _TF32)
-
-
 def rounds(record: str) -> bool:
     """Tell whether an operator adds up many numbers or computes a function of them, so that its result is rounded."""
     operator = operator_of(record)
-    return may_use_tf32(record) or any(word in operator for word in _ROUNDING)
+    return any(word in operator for word in _ROUNDING)
+
+
+def chooses(record: str) -> bool:
+    """Tell whether an operator returns indices, which may be any of several where values are equal."""
+    return operator_of(record) in _CHOOSING

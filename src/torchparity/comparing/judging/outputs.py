@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 
 from torchparity.comparing.judging.context import PartContext
-from torchparity.comparing.judging.judged_record import JudgedRecord
-from torchparity.comparing.judging.operators import draws, rate_items, returns_raw_memory
+from torchparity.comparing.judging.judged_record import JudgedRecord, is_whole
+from torchparity.comparing.judging.operators import chooses, draws, rate_items, returns_raw_memory
 from torchparity.comparing.judging.verdict import Finding, Kind
 from torchparity.comparing.measuring.deviation import has_other_shape
 from torchparity.comparing.measuring.item_comparison import ItemComparison, Reason
-from torchparity.comparing.precision import Expectation
+from torchparity.comparing.precision.facts import Expectation
 from torchparity.records import ValueLeaf
 
 # From here on an operator is not linear in what its inputs are off by, and nothing can be expected of it.
@@ -25,11 +25,12 @@ def output_finding(context: PartContext, record: JudgedRecord, *, reads_raw_memo
         return None
     wrong: list[tuple[float, ItemComparison, Expectation]] = []
     for entry in record.returned:
-        if not entry.deviation:
+        if not entry.deviation or _is_other_choice(record, entry):
             continue
         expectation = context.expectations.of(record, entry)
-        if entry.deviation > expectation.tolerance:
-            excess = entry.deviation / expectation.tolerance if expectation.tolerance else math.inf
+        allowed = expectation.tolerance if context.limits.tolerance is None else context.limits.tolerance
+        if entry.deviation > allowed:
+            excess = entry.deviation / allowed if allowed else math.inf
             wrong.append((excess, entry, expectation))
     if not wrong:
         return None
@@ -43,6 +44,14 @@ def output_finding(context: PartContext, record: JudgedRecord, *, reads_raw_memo
         explanation=expectation.reason,
         is_certain=context.flow.is_recorded or record.has_equal_inputs,
     )
+
+
+def _is_other_choice(record: JudgedRecord, entry: ItemComparison) -> bool:
+    """Tell whether an output is a choice among equals: indices that differ where the values at them agree."""
+    if not chooses(record.name) or not is_whole(entry):
+        return False
+    values = [other for other in record.returned if not is_whole(other)]
+    return all(not other.deviation for other in values) if values else record.input_deviation > 0
 
 
 def _kind(record: JudgedRecord, entry: ItemComparison, *, reads_raw_memory: bool) -> Kind:

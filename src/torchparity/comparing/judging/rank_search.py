@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
-import msgspec
-
-from torchparity.comparing.judging.arguments import ArgumentDifference, differing_arguments
+from torchparity.comparing.judging.arguments import (
+    ROUNDED_NUMBER,
+    ROUNDED_TO_ANOTHER_DTYPE,
+    ArgumentDifference,
+    differing_arguments,
+)
 from torchparity.comparing.judging.context import PartContext
 from torchparity.comparing.judging.inputs import input_finding
 from torchparity.comparing.judging.judged_record import JudgedRecord, split_items
+from torchparity.comparing.judging.limits import Limits
 from torchparity.comparing.judging.missing_gradients import missing_gradient
 from torchparity.comparing.judging.operators import returns_raw_memory, rounds
 from torchparity.comparing.judging.outputs import output_finding
 from torchparity.comparing.judging.parameter_gradients import parameter_gradient_finding, saved_value_finding
 from torchparity.comparing.judging.part import ComparedPart
+from torchparity.comparing.judging.record_patterns import matches
 from torchparity.comparing.judging.verdict import Finding, Kind
 from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.naming import backward_of, forward_of
-from torchparity.overwrites import overwrites
+from torchparity.overwrites import is_overwritten
 from torchparity.records import TensorLeaf
 
 # So many calls that round gave the same bits from the same inputs: the two runs compute alike, and the first that does
@@ -29,10 +35,13 @@ _FEWEST_EQUAL_CALLS = 3
 class RankSearch:
     """The findings of one rank, in the order of time; `contexts` has what is known of each step."""
 
-    def __init__(self, *, uses_tf32: bool) -> None:
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._is_looking = limits.after is None
         self.findings: list[tuple[int, Finding]] = []  # with the position of the record
         self.contexts: dict[int, PartContext] = {}
-        self._uses_tf32 = uses_tf32
+        self.furthest = (0.0, "")  # the largest deviation, and the item that has it
+        self.has_unequal = False
         self._tainted: dict[int, set[str]] = {}  # by step: records that a finding explains
         self._is_equal_so_far = True
         self._equal_calls = 0
@@ -41,11 +50,13 @@ class RankSearch:
     def add_step(self, part: ComparedPart) -> None:
         """Look through the next step."""
         earlier = {step: context.by_name for step, context in self.contexts.items()}
-        context = PartContext(part, earlier, uses_tf32=self._uses_tf32)
+        context = PartContext(part, earlier, self._limits)
         self.contexts[part.step] = context
         self._tainted[part.step] = set()
         for record in context.records:
-            if any(entry.deviation != 0 for entry in record.items):
+            if not self._is_looking:
+                self._look_after(context, record)
+            elif any(entry.deviation != 0 for entry in record.items):
                 self._judge(context, record)
             elif record.direction == "forward" and rounds(record.name):
                 self._equal_calls += 1
@@ -54,10 +65,12 @@ class RankSearch:
             self._add(context, context.by_name[gradient.record], gradient)
         self.findings.sort(key=lambda entry: (entry[1].step, entry[0]))
 
-    @property
-    def has_shown(self) -> bool:
-        """Whether anything was found that is more than rounding."""
-        return any(finding.is_shown for _, finding in self.findings)
+    def _look_after(self, context: PartContext, record: JudgedRecord) -> None:
+        """Pass a record by; from the one on that the user names, look."""
+        self._split(context, record)
+        self._is_equal_so_far = False
+        if self._limits.after is not None and matches(self._limits.after, record.name, context.part.parents):
+            self._is_looking = True
 
     def _judge(self, context: PartContext, record: JudgedRecord) -> None:
         reads_raw_memory = self._split(context, record)
@@ -82,17 +95,19 @@ class RankSearch:
         received = input_finding(context, record)
         if received is not None:
             return received
-        forward = context.by_name.get(forward_of(record.name)) if record.direction == "backward" else None
-        returned = None
-        if forward is None or not forward.passes_on:
-            returned = output_finding(context, record, reads_raw_memory=reads_raw_memory)
+        returned = output_finding(context, record, reads_raw_memory=reads_raw_memory)
         if record.direction == "forward" and (returned is None or returned.kind is not Kind.UNINITIALISED):
-            arguments = differing_arguments(record, are_numbers_exact=self._is_equal_so_far)
+            arguments = differing_arguments(record, self._rounding_of_numbers(context))
             if arguments:
                 return self._of_arguments(context, record, arguments, returned)
         if returned is not None and returned.kind is Kind.OPERATOR and returned.input_deviation > 0:
             return self._traced_back(context, record, returned)
         return returned
+
+    def _rounding_of_numbers(self, context: PartContext) -> float:
+        if context.has_other_dtypes:
+            return ROUNDED_TO_ANOTHER_DTYPE
+        return 0.0 if self._is_equal_so_far else ROUNDED_NUMBER
 
     def _of_arguments(
         self,
@@ -124,9 +139,7 @@ class RankSearch:
         if context.by_name[origin.name] is not origin:
             return found
         explanation = f"all before it is bit-equal, and from it on the difference grows until {record.name}"
-        return context.finding(
-            Kind.OPERATOR, origin, entry, expected=entry.deviation or 0.0, explanation=explanation
-        )
+        return context.finding(Kind.OPERATOR, origin, entry, expected=entry.deviation or 0.0, explanation=explanation)
 
     def _note_equality(self, context: PartContext, record: JudgedRecord) -> None:
         if record.deviation == 0 or record.passes_on:
@@ -140,7 +153,8 @@ class RankSearch:
 
     def _add(self, context: PartContext, record: JudgedRecord, found: Finding) -> None:
         position = context.by_name[found.record].position
-        self.findings.append((position, found))
+        if not self._limits.ignores(found.record, context.part.parents):
+            self.findings.append((position, found))
         if found.is_shown:
             self._tainted[context.part.step] |= {record.name, found.record}
 
@@ -150,7 +164,9 @@ class RankSearch:
 
         def is_value(entry: ItemComparison) -> bool:
             nonlocal reads_raw_memory
-            if entry.is_input and overwrites(record.name, record.short_name(entry)):
+            if entry.is_input and is_overwritten(record.name, record.short_name(entry)):
+                return False
+            if not entry.is_input and returns_raw_memory(record.name):
                 return False
             if not entry.deviation:
                 return True
@@ -160,12 +176,29 @@ class RankSearch:
             return not is_raw
 
         split_items(record, is_value)
-        record.passes_on = record.direction == "forward" and self._passes_on(context, record)
+        if record.direction == "forward":
+            record.passes_on = self._passes_on(context, record)
+        elif record.direction == "backward":
+            forward = context.by_name.get(forward_of(record.name))
+            record.passes_on = forward is not None and forward.passes_on
+        if not record.passes_on:
+            for entry in (*record.received, *record.returned):
+                self._measure(entry)
         return reads_raw_memory
+
+    def _measure(self, entry: ItemComparison) -> None:
+        """Take note of how far an item is off."""
+        if entry.deviation:
+            self.has_unequal = True
+            if self.furthest[0] < entry.deviation < math.inf:
+                self.furthest = entry.deviation, entry.name
 
     def _passes_on(self, context: PartContext, record: JudgedRecord) -> bool:
         """Tell whether a call returned what it received, in one of the runs."""
-        sides = ((context.part.candidate, "candidate", record.name), (context.part.baseline, "baseline", record.baseline_name))
+        sides = (
+            (context.part.candidate, "candidate", record.name),
+            (context.part.baseline, "baseline", record.baseline_name),
+        )
         for part, side, name in sides:
             for entry in record.returned:
                 leaf = getattr(entry, side).leaf
@@ -176,7 +209,7 @@ class RankSearch:
 
     def _is_tainted(self, context: PartContext, record: JudgedRecord) -> bool:
         """Tell whether a finding explains what a record received."""
-        if not self.has_shown:
+        if not any(self._tainted.values()):
             return False
         if not context.flow.is_recorded:
             return True
@@ -196,5 +229,3 @@ class RankSearch:
                 if step is not None and origin.name in self._tainted.get(step, ()):
                     return True
         return False
-
-

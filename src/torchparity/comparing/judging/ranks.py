@@ -1,4 +1,4 @@
-"""Orders findings over ranks: before the first communication first, and no collective is blamed for what it was given."""
+"""Orders findings over ranks: before the first communication first; no collective is blamed for what it was given."""
 
 from __future__ import annotations
 
@@ -66,9 +66,7 @@ def _was_given(placed: Placed, searches: Mapping[int, RankSearch]) -> bool:
         partner = context.by_name.get(finding.record) if context is not None else None
         if partner is not None and any(entry.deviation for entry in partner.items if entry.is_input):
             return True
-        if any(other.is_shown and other.step <= finding.step for _, other in search.findings if other is not finding) and (
-            _earliest(search, finding.step) <= placed.communications
-        ):
+        if _earliest(search, finding.step) <= placed.communications:
             return True
     return False
 
@@ -79,7 +77,7 @@ def _earliest(search: RankSearch, step: int) -> float:
     counts = [
         communications_before(context, position)
         for position, finding in search.findings
-        if context is not None and finding.step == step and not communicates(finding.record)
+        if context is not None and finding.step == step and finding.is_shown and not communicates(finding.record)
     ]
     return min(counts, default=float("inf"))
 

@@ -48,9 +48,7 @@ def _off(finding: Finding, by_checksum: bool) -> str:
 
 
 def _inputs(finding: Finding) -> str:
-    return (
-        "inputs equal" if finding.input_deviation == 0 else f"inputs within {amount_text(finding.input_deviation)}"
-    )
+    return "inputs equal" if finding.input_deviation == 0 else f"inputs within {amount_text(finding.input_deviation)}"
 
 
 def _operator(finding: Finding, off: str) -> str:
@@ -75,8 +73,10 @@ def _argument(finding: Finding, off: str) -> str:
 
 def _weights(finding: Finding, off: str) -> str:
     source = f" {finding.sources[0]}" if finding.sources else ""
-    return f"the weights differ already:{source} ({finding.item}) {off}" if source else (
-        f"the weights differ already; {finding.item} {off}"
+    return (
+        f"the weights differ already:{source} ({finding.item}) {off}"
+        if source
+        else (f"the weights differ already; {finding.item} {off}")
     )
 
 
@@ -94,8 +94,7 @@ def _uninitialised(finding: Finding, off: str) -> str:
 
 
 def _missing(finding: Finding, off: str) -> str:
-    sources = f" (made by {', '.join(finding.sources)})" if finding.sources else ""
-    return f"a gradient is missing: {finding.item}{sources}: {finding.explanation}"
+    return f"a gradient is missing: {finding.explanation}"
 
 
 def _shape(finding: Finding, off: str) -> str:
@@ -111,8 +110,10 @@ def _call(finding: Finding, off: str) -> str:
 
 
 def _unrecorded(finding: Finding, off: str) -> str:
-    makers = f"{', '.join(finding.sources[:3])}, which made it, agrees" if finding.sources else (
-        "all recorded before it agrees"
+    makers = (
+        f"{', '.join(finding.sources[:3])}, which made it, agrees"
+        if finding.sources
+        else ("all recorded before it agrees")
     )
     return f"{finding.item} {off} although {makers}, so something between is not recorded"
 

@@ -34,8 +34,9 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     `item` is named without its record (`output.0`). `deviation` is how far it is off, relative to the baseline and
     infinite where that has no meaning; `expected` is what rounding explains of it; `input_deviation` is the largest
     of what the record received. `values` are an argument's, the candidate's first. `lines` are the user's innermost
-    line and, where it is another, the innermost line outside of torch. `sources` made the item, as the runs tell, and `partner` is what the other run has instead. `explanation` says in a clause what makes it so
-    ("every matmul has an error of TF32's size"), "" where nothing is known.
+    line and, where it is another, the innermost line outside of torch. `sources` made the item, as the runs tell.
+    `explanation` says in a clause what makes it so ("every matmul has an error of TF32's size"), "" where nothing is
+    known.
     """
 
     kind: Kind

@@ -7,10 +7,13 @@ from typing import Any
 
 from torchparity.comparing.measuring.numbers import is_nonfinite_on_one_side, is_number
 from torchparity.comparing.measuring.rounding import tolerance
+from torchparity.comparing.measuring.sketch import sketch_distance
 from torchparity.comparing.pairing.items import ItemPair, Side, Values
-from torchparity.records import PairMetrics, TensorLeaf, ValueLeaf
+from torchparity.records import Leaf, PairMetrics, TensorLeaf, ValueLeaf
 
-_ARGUMENTS = frozenset({"bool", "int", "float", "complex", "slice", "torch.Size"})  # not devices, which may differ
+_ARGUMENTS = frozenset(
+    {"bool", "int", "float", "complex", "slice", "torch.Size", "str"}
+)  # not devices, which may differ
 _SUMS_OF_INTEGERS = 1e-6  # msprobe has their mean and norm in float32, and of one number the norm with its sign
 _MAX, _MIN, _MEAN, _NORM = range(4)
 
@@ -32,7 +35,8 @@ def deviation_of_statistics(pair: ItemPair, mine: Values, other: Values, *, only
 
     Max and min count relative to the larger of them, the norm relative to itself, and the mean relative to the norm
     over the root of the count: it is off by no more than the whole. A smallest value near zero is what rounding
-    left of it; relative to itself it may be off by anything.
+    left of it; relative to itself it may be off by anything. Where both have a sketch, the distance of the tensors is
+    estimated from it, relative to the norm as the distance of values is; none of the others can be more.
     """
     if pair.candidate is None or pair.baseline is None:
         return without_comparison(pair)
@@ -47,8 +51,21 @@ def deviation_of_statistics(pair: ItemPair, mine: Values, other: Values, *, only
         scale, above, below = max(abs(largest), abs(smallest)), abs(mine[0] - largest), abs(mine[1] - smallest)
         if 0 < scale < math.inf and 0 < norm < math.inf and above + below + mine[3] + abs(mine[2] - mean) < math.inf:
             shifted = abs(mine[2] - mean) * _root_of_count(pair.baseline) if mine[2] != mean else 0.0
+            distance = _sketched(left, right)
+            if distance is not None:
+                return float(max(distance, above, below, abs(abs(mine[3]) - norm), shifted) / norm)
             return float(max(above / scale, below / scale, abs(abs(mine[3]) - norm) / norm, shifted / norm))
     return _of_uncommon_statistics(pair, pair.baseline, mine, other)
+
+
+def _sketched(left: Leaf, right: Leaf) -> float | None:
+    """Return the distance of two tensors as their sketches tell it, None where one has none."""
+    if not isinstance(left, TensorLeaf) or not isinstance(right, TensorLeaf):
+        return None
+    mine, other = left.statistics, right.statistics
+    if mine is None or other is None or mine.sketch is None or other.sketch is None:
+        return None
+    return sketch_distance(mine.sketch, other.sketch)
 
 
 def _of_uncommon_statistics(pair: ItemPair, baseline: Side, mine: Values, other: Values) -> float | None:
@@ -64,8 +81,11 @@ def _of_uncommon_statistics(pair: ItemPair, baseline: Side, mine: Values, other:
     if scale:
         norm, whole = (abs(norm) if is_number(norm) else norm for norm in (mine[_NORM], other[_NORM]))
         sums.append(_of_statistic(norm, whole, whole if _is_scale(whole) else scale))
+    distance = None if pair.candidate is None else _sketched(pair.candidate.leaf, baseline.leaf)
     if not tolerance(pair):
         sums = [0.0 if error is not None and error < _SUMS_OF_INTEGERS else error for error in sums]
+    if distance is not None:
+        sums.append(distance / (other[_NORM] if _is_scale(other[_NORM]) else scale or 1.0))
     return max((error for error in extremes + sums if error is not None), default=None)
 
 
@@ -76,6 +96,8 @@ def deviation_of_values(baseline: Side, metrics: PairMetrics) -> float:
     if isinstance(baseline.leaf, TensorLeaf) and not baseline.leaf.shape:
         return metrics.max_relative
     *extremes, _, norm = baseline.values()
+    if not _is_scale(norm) and isinstance(baseline.leaf, TensorLeaf) and baseline.leaf.statistics is not None:
+        norm = baseline.leaf.statistics.finite_norm  # a mask of -inf says nothing about the rest
     if _is_scale(norm):
         return float(metrics.euclidean / norm)
     # Other tools keep no norm of float64, and that of float16 overflows.

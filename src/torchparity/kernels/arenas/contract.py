@@ -24,7 +24,7 @@ class PendingReadings(Protocol):
 
 
 class Arena(Protocol):
-    """Measures tensors of one device; a tensor added is dense in memory and not empty.
+    """Measures tensors of one device; a tensor added is contiguous and not empty.
 
     The caller keeps it alive and unchanged until `flush`. With `is_zero_copy` the arena reads a tensor
     by its address alone and calls no operator of torch.

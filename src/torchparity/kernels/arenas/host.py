@@ -17,6 +17,7 @@ from torchparity.kernels.arenas.contract import PendingReadings, Reading
 from torchparity.kernels.numba_loops import blocks
 from torchparity.kernels.numba_loops.cores import PARALLEL_FROM, cores
 from torchparity.kernels.numba_loops.crc import compiled_crc, joined
+from torchparity.kernels.numba_loops.sketches import part_start
 from torchparity.kernels.row import FIELDS, INFS, MAX, MIN, NANS, NEGATIVE_INFS, SQUARES, SUM, ZEROS
 from torchparity.kernels.statistics import statistics_of_rows
 
@@ -184,7 +185,7 @@ def _join(table: Any, crcs: Any) -> None:
     for index in range(table.shape[0]):
         count = table[index, 1]
         for core in range(1, cores):
-            first, last = count * core // cores, count * (core + 1) // cores
+            first, last = part_start(count, core, cores), part_start(count, core + 1, cores)
             crcs[index, 0] = joined(crcs[index, 0], crcs[index, core], _FLOAT_BYTES * (last - first))
 
 

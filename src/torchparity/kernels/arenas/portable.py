@@ -10,12 +10,13 @@ import torch
 
 from torchparity.kernels import row
 from torchparity.kernels.arenas.contract import PendingReadings, Reading
+from torchparity.kernels.arenas.device_signs import DeviceSigns
 from torchparity.kernels.statistics import statistics_of_row
 from torchparity.records import Statistics
 
 _FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 _INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool)
-_SLICE = 1 << 24  # elements at a time: the operators need copies
+_SLICE = 1 << 24  # elements at a time: the operators need copies; whole groups of a sketch
 
 
 @dataclass
@@ -24,13 +25,13 @@ class _Measured:
 
     owner: Any
     count: int
-    is_bool: bool
+    dtype: torch.dtype
     rows: torch.Tensor
     extremes: torch.Tensor | None
 
     def on_host(self) -> _Measured:
         extremes = None if self.extremes is None else self.extremes.cpu()
-        return _Measured(self.owner, self.count, self.is_bool, self.rows.cpu(), extremes)
+        return _Measured(self.owner, self.count, self.dtype, self.rows.cpu(), extremes)
 
 
 class PortableArena:
@@ -43,13 +44,17 @@ class PortableArena:
         self._synchronize = synchronize
         self._wide = torch.float64 if has_float64 else torch.float32
         self._measured: list[_Measured] = []
+        self._signs: dict[torch.device, DeviceSigns] = {}
 
     def add(self, tensor: torch.Tensor, address: int, count: int, dtype: str, owner: Any) -> None:
         flat = tensor.detach().reshape(-1)
-        slices = [flat[first : first + _SLICE] for first in range(0, count, _SLICE)]
-        rows = torch.stack([_row(part, self._wide) for part in slices])
+        if tensor.device not in self._signs:
+            self._signs[tensor.device] = DeviceSigns(tensor.device, self._wide)
+        signs, starts = self._signs[tensor.device], range(0, count, _SLICE)
+        slices = [flat[first : first + _SLICE] for first in starts]
+        rows = torch.stack([_row(part, self._wide, signs, first) for part, first in zip(slices, starts, strict=True)])
         extremes = None if tensor.dtype in _FLOATS else torch.stack([_extremes(part) for part in slices])
-        self._measured.append(_Measured(owner, count, tensor.dtype == torch.bool, rows, extremes))
+        self._measured.append(_Measured(owner, count, tensor.dtype, rows, extremes))
 
     def add_all(
         self,
@@ -88,7 +93,7 @@ class _PortableReadings:
         return [(entry.owner, _statistics(entry), None) for entry in self._measured]
 
 
-def _row(part: torch.Tensor, wide: torch.dtype) -> torch.Tensor:
+def _row(part: torch.Tensor, wide: torch.dtype, signs: DeviceSigns, start: int) -> torch.Tensor:
     """Return the sums, extremes and counts of a slice in the order of `kernels/row.py`."""
     value = part.to(wide)
     is_finite = torch.isfinite(value)
@@ -103,7 +108,7 @@ def _row(part: torch.Tensor, wide: torch.dtype) -> torch.Tensor:
         row.INFS: (value == torch.inf).sum().to(wide),
         row.NEGATIVE_INFS: (value == -torch.inf).sum().to(wide),
     }
-    return torch.stack([sums[field] for field in range(row.FIELDS)])
+    return torch.cat([torch.stack([sums[field] for field in range(row.SKETCH)]), signs.sums(finite, start)])
 
 
 def _extremes(part: torch.Tensor) -> torch.Tensor:
@@ -117,4 +122,5 @@ def _statistics(measured: _Measured) -> Statistics:
     sums = rows.double().sum(dim=0).tolist()
     sums[row.MAX], sums[row.MIN] = rows[:, row.MAX].max().item(), rows[:, row.MIN].min().item()
     max_and_min = None if extremes is None else (int(extremes[:, 0].max()), int(extremes[:, 1].min()))
-    return statistics_of_row(measured.count, sums, max_and_min, is_bool=measured.is_bool)
+    is_bool, is_wide = measured.dtype == torch.bool, measured.dtype == torch.float64
+    return statistics_of_row(measured.count, sums, max_and_min, is_bool=is_bool, is_wide=is_wide)

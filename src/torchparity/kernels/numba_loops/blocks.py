@@ -4,6 +4,9 @@ A pass adds up a row (`kernels/row.py`); the rows of two halves of a tensor comb
 Float32 goes in blocks: partial sums of a block in float32, blocks in float64, which is
 within 1e-7 of float64 and twice as fast. A block that holds a nan or an infinity, or whose
 squares leave float32, is done again number by number in float64.
+
+Indexes are those of the whole tensor, which the signs of the sketch go by: every part and every block
+begins with a group of the sketch.
 """
 
 from __future__ import annotations
@@ -18,8 +21,9 @@ from numba import njit, prange, types
 from numba.extending import intrinsic
 
 from torchparity.errors import ConfigError
+from torchparity.kernels.numba_loops.sketches import add_signed, add_sketch, part_start
 from torchparity.kernels.numba_loops.vectors import PORTION, larger, smaller, sums_of_floats
-from torchparity.kernels.row import FIELDS, INFS, MAX, MIN, NANS, NEGATIVE_INFS, SQUARES, SUM, ZEROS
+from torchparity.kernels.row import FIELDS, INFS, MAX, MIN, NANS, NEGATIVE_INFS, SKETCH, SQUARES, SUM, ZEROS
 
 if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
     raise ConfigError("NUMBA_DISABLE_JIT turns off the compiler that tensors are measured with; unset it.")
@@ -50,6 +54,7 @@ def _careful(numbers: Any, start: int, stop: int, row: Row) -> None:
             row[ZEROS] += value == 0
             row[MAX] = max(row[MAX], value)
             row[MIN] = min(row[MIN], value)
+            add_signed(value, index, row)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -86,6 +91,7 @@ def add_floats(numbers: Any, start: int, stop: int, row: Row) -> None:
             _careful(numbers, first, last, row)
         else:
             _add_sums(total, squares, zeros, largest, smallest, row)
+            add_sketch(numbers, first, last, row)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -95,11 +101,14 @@ def _add_floats_at(address: int, numbers: Any, start: int, stop: int, row: Row) 
         last = min(stop, first + _BLOCK)
         whole = first + (last - first) // PORTION * PORTION
         if whole > first:
-            total, squares, zeros, largest, smallest = sums_of_floats(address + 4 * first, whole - first)
+            sums = sums_of_floats(address + 4 * first, whole - first, first // PORTION)
+            total, squares, zeros, largest, smallest = sums[:5]
             if _is_doubtful(squares, largest, smallest):
                 _careful(numbers, first, whole, row)
             else:
                 _add_sums(total, squares, zeros, largest, smallest, row)
+                for number in range(FIELDS - SKETCH):
+                    row[SKETCH + number] += np.float64(sums[5 + number])
         if last > whole:
             add_floats(numbers, whole, last, row)
 
@@ -124,6 +133,7 @@ def add_floats_exactly(numbers: Any, start: int, stop: int, row: Row) -> None:
             _careful(numbers, first, last, row)
             continue
         _add_sums(total, squares, zeros, largest, smallest, row)
+        add_sketch(numbers, first, last, row)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -139,6 +149,7 @@ def add_integers(numbers: Any, start: int, stop: int, row: Row, extremes: Any) -
         largest = max(largest, value)
         smallest = min(smallest, value)
     extremes[0], extremes[1] = largest, smallest
+    add_sketch(numbers, start, stop, row)
 
 
 @njit(nogil=True, cache=True)
@@ -179,7 +190,7 @@ def floats_on_all_cores(numbers: Any, exact: bool, parts: int) -> Any:
     """Return the row of many floats, one part on each core."""
     rows = _empty_rows(parts)
     for part in prange(parts):
-        first, last = numbers.size * part // parts, numbers.size * (part + 1) // parts
+        first, last = part_start(numbers.size, part, parts), part_start(numbers.size, part + 1, parts)
         if exact:
             add_floats_exactly(numbers, first, last, rows[part])
         else:
@@ -237,7 +248,7 @@ def measure_part(
     """Fill one core's row and checksum of each tensor; the table has its address and its count."""
     for index in range(table.shape[0]):
         count = table[index, 1]
-        first, last = count * core // cores, count * (core + 1) // cores
+        first, last = part_start(count, core, cores), part_start(count, core + 1, cores)
         row = rows[index, core]
         row[MAX], row[MIN] = -np.inf, np.inf
         checksums[index, core] = _add_at(table[index, 0], first, last, exact, row, crc_function)

@@ -21,8 +21,8 @@ class CacheTables:
         self.observed: dict[ViewKey, ObservedTensor] = {}
         self.measurements: dict[ValuesKey, Measurement] = {}
 
-    def clear(self) -> None:
+    def end_step(self, step: int) -> None:
         """Forget the step."""
         self.observed.clear()
         self.measurements.clear()
-        self.generations.clear()
+        self.generations.end_step(step)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 import torch
@@ -28,6 +27,11 @@ def inner(tensor: torch.Tensor) -> torch.Tensor:
         return local
     jagged: Any = local
     return jagged._values if local.layout is torch.jagged else local.detach().values()
+
+
+def version_of(tensor: torch.Tensor) -> int:
+    """Return the version of a tensor's content; -1 for an inference tensor, which counts none."""
+    return -1 if tensor.is_inference() else tensor._version
 
 
 def has_holes(nested: torch.Tensor) -> bool:
@@ -62,21 +66,6 @@ def _reach(tensor: torch.Tensor) -> int:
     if tensor.is_contiguous():
         return tensor.numel()
     return 1 + sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True))
-
-
-def is_dense(tensor: torch.Tensor) -> bool:
-    """Tell whether the elements fill their stretch of memory, in any order."""
-    return tensor.is_contiguous() or _fills(tensor.shape, tensor.stride())
-
-
-@lru_cache(maxsize=4096)
-def _fills(shape: tuple[int, ...], stride: tuple[int, ...]) -> bool:
-    expected = 1
-    for step, size in sorted((step, size) for step, size in zip(stride, shape, strict=True) if size != 1):
-        if step != expected:
-            return False
-        expected *= size
-    return True
 
 
 def unrepeated(tensor: torch.Tensor) -> tuple[torch.Tensor, int]:

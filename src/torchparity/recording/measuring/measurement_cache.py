@@ -15,14 +15,22 @@ is part of the key; writes that do not bump it have to be reported:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
 
 from torchparity.calls import PLAIN
 from torchparity.recording.measuring.cache_tables import CacheTables
-from torchparity.recording.measuring.geometry import has_holes, has_memory, inner, is_measurable, is_wrapped
+from torchparity.recording.measuring.geometry import (
+    has_holes,
+    has_memory,
+    inner,
+    is_measurable,
+    is_wrapped,
+    version_of,
+)
 from torchparity.recording.measuring.keys import Extent, values_key, view_key
+from torchparity.recording.measuring.lineage import Lineage, Source
 from torchparity.recording.measuring.measurer import MeasurementOptions, Measurer, Store
 from torchparity.recording.measuring.observed import Measurement, ObservedList, ObservedTensor
 from torchparity.recording.measuring.pending import PendingMeasurements
@@ -40,21 +48,29 @@ class MeasurementCache:
         # The same objects once more: each lookup through another object costs on the hot path.
         self._lock, self._generations = self._tables.lock, self._tables.generations
         self._observed, self._measurements = self._tables.observed, self._tables.measurements
-        self._generation_of = self._generations.current
+        self._generation_of, self._sources = self._generations.current, self._generations.lineage.sources
         self._arenas = self._measurer.arenas
         self._zero_copy_slots, self._queued = self._arenas.zero_copy_slots, self._measurer.queued
 
-    def observe(self, tensor: torch.Tensor, *, remember: bool = True, keep_values: bool = False) -> ObservedTensor:
+    def observe(
+        self,
+        tensor: torch.Tensor,
+        *,
+        remember: bool = True,
+        keep_values: bool = False,
+        maker: Source | None = None,
+    ) -> ObservedTensor:
         """Return the observed tensor: on a hit that of the first time, on a miss a new one that is being measured.
 
         Without `remember` the tensor is measured anew and not cached; with `keep_values` its values are copied too.
+        `maker` is the source of what is new among the outputs of a call.
         """
         if keep_values:
-            return self._observe_with_values(tensor, remember=remember)
+            return self._observe_with_values(tensor, remember=remember, maker=maker)
         if type(tensor) not in PLAIN:
             tensor = getattr(tensor, "_local_tensor", tensor)  # of a sharded tensor the part of this rank
             if tensor.is_nested:
-                return self._observe_nested(tensor, remember=remember)
+                return self._observe_nested(tensor, remember=remember, maker=maker)
         try:
             storage = tensor.untyped_storage()
             version = tensor._version
@@ -71,26 +87,33 @@ class MeasurementCache:
             )
         except (RuntimeError, NotImplementedError, TypeError):
             # No storage, or an inference tensor, which has no version, or a symbolic size, which has no hash.
-            return self._observe_unversioned(tensor, remember=remember)
+            return self._observe_unversioned(tensor, remember=remember, maker=maker)
         if observed is not None and remember:
             return observed
         with self._lock:
             if remember and self._allows_zero_copy and not negative:
-                observed = self._queue_in_place(tensor, storage, version, offset, shape, stride, dtype, requires_grad)
+                observed = self._queue_in_place(
+                    tensor, storage, version, offset, shape, stride, dtype, requires_grad, maker
+                )
                 if observed is not None:
                     return observed
-            return self._observe_new(tensor, storage, remember=remember)
+            return self._observe_new(tensor, storage, remember=remember, maker=maker)
 
     def observe_all(
-        self, tensors: Sequence[torch.Tensor], *, remember: bool = True, keep_values: bool = False
+        self,
+        tensors: Sequence[torch.Tensor],
+        *,
+        remember: bool = True,
+        keep_values: bool = False,
+        maker: Source | None = None,
     ) -> list[ObservedTensor]:
         """Observe the tensors of a call together; the list returned may be cached and must not be changed."""
         if remember and not keep_values and len(tensors) >= FEWEST:
-            observed_list = self._lists.observe(tensors)
+            observed_list = self._lists.observe(tensors, maker)
             if observed_list is not None:
                 return observed_list.tensors
         observe = self.observe
-        return [observe(tensor, remember=remember, keep_values=keep_values) for tensor in tensors]
+        return [observe(tensor, remember=remember, keep_values=keep_values, maker=maker) for tensor in tensors]
 
     def observe_list(self, tensors: Sequence[torch.Tensor]) -> ObservedList | None:
         """Observe a long list through the cache of lists; None where its entries must be observed one by one."""
@@ -105,18 +128,53 @@ class MeasurementCache:
             if failure is not None:
                 raise failure
 
-    def invalidate(self, *tensors: torch.Tensor) -> None:
+    def invalidate(self, *tensors: torch.Tensor, writer: Source | None = None, in_part: bool = False) -> None:
         """Invalidate the storages of these tensors: they were written without a new version.
 
         Or with one that an alias of the storage, which has a version counter of its own, may have had before.
+        Those at a new version were written by `writer`, wholly or in part.
         """
+        traced = self._generations.lineage.versions
         with self._lock:
-            for tensor in tensors:
+            for tensor in map(inner, tensors):
                 try:
-                    address = inner(tensor).untyped_storage()._cdata
+                    storage = tensor.untyped_storage()
                 except (RuntimeError, NotImplementedError):  # no storage, nothing cached
                     continue
-                self._generations.invalidate(address)
+                self._generations.invalidate(storage._cdata)
+                if writer is not None and (version := version_of(tensor)) != traced.get(storage._cdata):
+                    self._generations.write(tensor, storage, version, writer, surely=not in_part)
+
+    def wrote(self, tensors: Iterable[torch.Tensor], writer: Source, *, surely: bool) -> None:
+        """Note that these tensors were, or may have been, written, whatever their versions are."""
+        with self._lock:
+            for tensor in map(inner, tensors):
+                if has_memory(tensor):
+                    storage = tensor.untyped_storage()
+                    self._generations.write(tensor, storage, version_of(tensor), writer, surely=surely)
+
+    def changed(self, tensors: Iterable[torch.Tensor]) -> list[torch.Tensor]:
+        """Return the tensors that are at another version than when they were traced, or never were."""
+        traced = self._generations.lineage.versions.get
+        return [
+            tensor
+            for tensor in map(inner, tensors)
+            if has_memory(tensor) and traced(tensor.untyped_storage()._cdata) != version_of(tensor)
+        ]
+
+    def trace(self, tensors: Iterable[torch.Tensor], maker: Source | None = None) -> list[Source]:
+        """Return the sources of tensors that need not be observed; what is new among them is by `maker`."""
+        with self._lock:
+            return [
+                self._generations.trace(tensor, tensor.untyped_storage(), version_of(tensor), maker)
+                for tensor in map(inner, tensors)
+                if has_memory(tensor)
+            ]
+
+    @property
+    def lineage(self) -> Lineage:
+        """The lineage of the storages."""
+        return self._generations.lineage
 
     def never_cache(self, *tensors: torch.Tensor) -> None:
         """Measure these storages anew whenever they are observed: they may be written without a new version."""
@@ -124,20 +182,28 @@ class MeasurementCache:
         with self._lock:
             for tensor in map(inner, tensors):
                 if is_measurable(tensor) and has_memory(tensor):
-                    self._generations.never_cache(tensor.untyped_storage())
+                    self._generations.never_cache(tensor, tensor.untyped_storage(), version_of(tensor))
 
     def invalidate_all(self) -> None:
         """Invalidate every storage: something unseen may have written any of them."""
         with self._lock:
             self._generations.invalidate_all()
 
-    def finish_step(self) -> PendingMeasurements:
-        """Empty the cache; return the step's measurements, which `wait` fills in when the devices are done."""
+    def finish_step(self, step: int = 0) -> PendingMeasurements:
+        """Empty the cache; return the step's measurements, which `wait` fills in when the devices are done.
+
+        `step` is its number in the run, for the lineage of what outlives it.
+        """
         with self._lock:
             self.flush()
-            self._tables.clear()
             self._lists.clear()
+            self._tables.end_step(step)
             return self._measurer.take_step()
+
+    def forget_all(self) -> None:
+        """Let go of everything: the recording is over."""
+        with self._lock:
+            self._generations.forget_all()
 
     def _queue_in_place(
         self,
@@ -149,6 +215,7 @@ class MeasurementCache:
         stride: tuple[int, ...],
         dtype: torch.dtype,
         requires_grad: bool,
+        maker: Source | None,
     ) -> ObservedTensor | None:
         """Queue a tensor for a zero-copy arena, as nearly all can be; None where it needs a closer look."""
         device = tensor.device
@@ -164,7 +231,7 @@ class MeasurementCache:
         address = tensor.data_ptr()
         if not address or storage._cdata in self._generations.uncacheable:
             return None
-        generation = self._generations.at_version(storage, version)
+        generation = self._generations.at_version(tensor, storage, version, maker)
         extent: Extent = (shape, stride) if self._by_shape else count
         of_values = (generation, offset, dtype, False, False, extent)  # by `values_key`, without the call
         measurement = self._measurements.get(of_values)
@@ -172,20 +239,27 @@ class MeasurementCache:
             measurement = self._measurements[of_values] = Measurement()
             self._queued.append(tensor)
             arena.add(tensor, address, count, arena.dtype, measurement)
-        observed = ObservedTensor(dtype, shape, requires_grad, measurement, None, arena, count)
+        source = self._sources[storage._cdata]
+        observed = ObservedTensor(dtype, shape, requires_grad, measurement, None, arena, count, source)
         self._observed[generation, version, offset, shape, stride, dtype, requires_grad, False, False] = observed
         return observed
 
-    def _observe_new(self, tensor: torch.Tensor, storage: torch.UntypedStorage, *, remember: bool) -> ObservedTensor:
+    def _observe_new(
+        self, tensor: torch.Tensor, storage: torch.UntypedStorage, *, remember: bool, maker: Source | None
+    ) -> ObservedTensor:
         """Observe a tensor of any kind that is not in the cache."""
         if not is_measurable(tensor) or not has_memory(tensor):
-            return _unmeasured(tensor)
-        if not remember or storage._cdata in self._generations.uncacheable or not storage.resizable():
-            return _measured(tensor, self._measurer.measure(tensor))
+            return _unmeasured(tensor, maker or self.lineage.unknown)
+        is_watched = storage._cdata not in self._generations.uncacheable and storage.resizable()
+        if not remember or not is_watched:
+            source = self._generations.trace(tensor, storage, tensor._version, maker)
+            if not is_watched and maker is None:
+                source = self.lineage.exposed(source)
+            return _measured(tensor, self._measurer.measure(tensor), source)
         version, offset, dtype = tensor._version, int(tensor.storage_offset()), tensor.dtype
         shape, stride = tuple(tensor.shape), tensor.stride()
         negative, conjugate = tensor.is_neg(), tensor.is_conj()
-        generation = self._generations.at_version(storage, version)
+        generation = self._generations.at_version(tensor, storage, version, maker)
         extent: Extent = (shape, stride)
         if tensor.is_contiguous() and not self._by_shape:
             extent = tensor.numel()  # contiguous views differ by their number of elements alone
@@ -194,36 +268,41 @@ class MeasurementCache:
         if measurement is None:
             measurement = self._measurements[of_values] = self._measurer.measure(tensor)
         of_view = view_key(generation, version, offset, shape, stride, dtype, tensor.requires_grad, negative, conjugate)
-        observed = self._observed[of_view] = _measured(tensor, measurement)
+        observed = self._observed[of_view] = _measured(tensor, measurement, self._sources[storage._cdata])
         return observed
 
-    def _observe_with_values(self, tensor: torch.Tensor, *, remember: bool) -> ObservedTensor:
-        observed = self.observe(tensor, remember=remember)
+    def _observe_with_values(self, tensor: torch.Tensor, *, remember: bool, maker: Source | None) -> ObservedTensor:
+        observed = self.observe(tensor, remember=remember, maker=maker)
         if observed.measurement is not None and observed.measurement.values is None:
             observed.measurement.values = self._measurer.copy(inner(tensor))
         return observed
 
-    def _observe_nested(self, tensor: torch.Tensor, *, remember: bool) -> ObservedTensor:
+    def _observe_nested(self, tensor: torch.Tensor, *, remember: bool, maker: Source | None) -> ObservedTensor:
         form = "jagged" if tensor.layout is torch.jagged else "nested"
         if has_holes(tensor):
-            return ObservedTensor(tensor.dtype, (int(tensor.size(0)),), tensor.requires_grad, None, form)
-        values = self.observe(inner(tensor), remember=remember)
-        return ObservedTensor(values.dtype, values.shape, tensor.requires_grad, values.measurement, form)
+            source = maker or self.lineage.unknown
+            shape = (int(tensor.size(0)),)
+            return ObservedTensor(tensor.dtype, shape, tensor.requires_grad, None, form, source=source)
+        values = self.observe(inner(tensor), remember=remember, maker=maker)
+        return ObservedTensor(
+            values.dtype, values.shape, tensor.requires_grad, values.measurement, form, source=values.source
+        )
 
-    def _observe_unversioned(self, tensor: torch.Tensor, *, remember: bool) -> ObservedTensor:
+    def _observe_unversioned(self, tensor: torch.Tensor, *, remember: bool, maker: Source | None) -> ObservedTensor:
         if tensor.is_nested:
-            return self._observe_nested(tensor, remember=remember)
+            return self._observe_nested(tensor, remember=remember, maker=maker)
         if not is_measurable(tensor) or not has_memory(tensor):
-            return _unmeasured(tensor)
+            return _unmeasured(tensor, maker or self.lineage.unknown)
         with self._lock:
-            return _measured(tensor, self._measurer.measure(tensor))
+            source = self._generations.trace(tensor, tensor.untyped_storage(), version_of(tensor), maker)
+            return _measured(tensor, self._measurer.measure(tensor), source)
 
 
-def _measured(tensor: torch.Tensor, measurement: Measurement) -> ObservedTensor:
-    return ObservedTensor(tensor.dtype, tuple(tensor.shape), tensor.requires_grad, measurement)
+def _measured(tensor: torch.Tensor, measurement: Measurement, source: Source) -> ObservedTensor:
+    return ObservedTensor(tensor.dtype, tuple(tensor.shape), tensor.requires_grad, measurement, source=source)
 
 
-def _unmeasured(tensor: torch.Tensor) -> ObservedTensor:
+def _unmeasured(tensor: torch.Tensor, source: Source) -> ObservedTensor:
     layout = None if tensor.layout is torch.strided else str(tensor.layout).removeprefix("torch.")
     form = "meta" if tensor.is_meta else layout
-    return ObservedTensor(tensor.dtype, tuple(tensor.shape), tensor.requires_grad, None, form)
+    return ObservedTensor(tensor.dtype, tuple(tensor.shape), tensor.requires_grad, None, form, source=source)

@@ -13,7 +13,7 @@ from torchparity.kernels.checksums import crc_checksum, xor_checksum
 from torchparity.kernels.cpu import CpuKernel
 from torchparity.recording.measuring.arenas import Arenas
 from torchparity.recording.measuring.buffer_pool import BufferPool
-from torchparity.recording.measuring.geometry import is_dense, name_of, unrepeated
+from torchparity.recording.measuring.geometry import name_of, unrepeated
 from torchparity.recording.measuring.observed import Measurement
 from torchparity.recording.measuring.pending import ExpandedMeasurement, PendingMeasurements
 from torchparity.storage import SharedTensor
@@ -21,6 +21,7 @@ from torchparity.tensors import HostTensor
 from torchparity.tensors.torch_tensors import from_torch, memory
 
 _HALVES = (torch.float16, torch.bfloat16)
+_MOST_EXPANDED = 1 << 22  # elements of an expanded tensor that is measured in full, as its sketch asks for
 _innermost_transform = torch._C._functorch.peek_interpreter_stack
 Store = Callable[[SharedTensor], None]
 
@@ -60,10 +61,7 @@ class Measurer:
             if self.options.xor:
                 measurement.checksum = xor_checksum(from_torch(tensor))
             elif 0 in tensor.stride() and not self.options.checksum:
-                elements, times = unrepeated(tensor)
-                once = Measurement()
-                self._expanded.append(ExpandedMeasurement(measurement, once, times))
-                self._queue_or_measure(elements, once)
+                self._measure_expanded(tensor, measurement)
             else:
                 self._queue_or_measure(tensor, measurement)
             return measurement
@@ -80,6 +78,17 @@ class Measurer:
         """Start over; return the measurements that `measure` left open."""
         expanded, self._expanded = self._expanded, []
         return PendingMeasurements(self.arenas.take_step(), expanded)
+
+    def _measure_expanded(self, tensor: torch.Tensor, measurement: Measurement) -> None:
+        elements, times = unrepeated(tensor)
+        is_one_number = elements.numel() == 1 and not tensor.is_complex()
+        if not is_one_number and tensor.numel() <= _MOST_EXPANDED:
+            self._queue_or_measure(tensor, measurement)
+            return
+        once = Measurement()
+        dtype = name_of(tensor.dtype) if is_one_number else None
+        self._expanded.append(ExpandedMeasurement(measurement, once, times, dtype))
+        self._queue_or_measure(elements, once)
 
     def _queue_or_measure(self, tensor: torch.Tensor, measurement: Measurement) -> None:
         if not self._queue(tensor, measurement):
@@ -99,8 +108,8 @@ class Measurer:
             return False
         if tensor.is_neg():
             tensor = tensor.detach().resolve_neg()
-        if not (tensor.is_contiguous() if self.options.checksum else is_dense(tensor)):
-            tensor = tensor.detach().contiguous()
+        if not tensor.is_contiguous():
+            tensor = tensor.detach().contiguous()  # checksums and sketches go by the order of the elements
         self.queued.append(tensor)
         arena.add(tensor, tensor.data_ptr(), tensor.numel(), arena.dtype, measurement)
         return True

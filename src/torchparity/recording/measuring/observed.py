@@ -12,6 +12,7 @@ import msgspec
 import torch
 
 from torchparity.recording.measuring.geometry import name_of
+from torchparity.recording.measuring.lineage import Source
 from torchparity.records import Statistics, TensorLeaf
 from torchparity.storage import SharedTensor
 from torchparity.storage.encoding import finite_tensor_json, tensor_json
@@ -35,6 +36,7 @@ class ObservedTensor(msgspec.Struct, gc=False):
     layout: str | None = None
     arena: Any = None  # the `ArenaSlot` of a tensor measured without a copy
     count: int = 0
+    source: Source | None = None  # of its content
     cached_leaf: TensorLeaf | None = None
     cached_json: msgspec.Raw | None = None
 
@@ -44,7 +46,12 @@ class ObservedTensor(msgspec.Struct, gc=False):
             measured = self.measurement
             if measured is not None and measured.statistics is not None and self.layout is None:
                 self.cached_json = finite_tensor_json(
-                    name_of(self.dtype), self.shape, measured.statistics, self.requires_grad, measured.checksum
+                    name_of(self.dtype),
+                    self.shape,
+                    measured.statistics,
+                    self.requires_grad,
+                    measured.checksum,
+                    None if self.source is None else self.source.origin(),
                 )
             self.cached_json = self.cached_json or tensor_json(self.leaf())
         return self.cached_json
@@ -60,6 +67,7 @@ class ObservedTensor(msgspec.Struct, gc=False):
                 checksum=measured.checksum if measured else None,
                 requires_grad=self.requires_grad,
                 layout=self.layout,
+                origin=None if self.source is None else self.source.origin(),
             )
         return self.cached_leaf
 

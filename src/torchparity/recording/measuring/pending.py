@@ -9,6 +9,7 @@ import msgspec
 import torch
 
 from torchparity.kernels.arenas import PendingReadings
+from torchparity.kernels.cpu import sketch_of_repeated
 from torchparity.recording.measuring.observed import Measurement
 from torchparity.records import Statistics
 
@@ -19,11 +20,16 @@ class ExpandedMeasurement(msgspec.Struct, gc=False):
     measurement: Measurement
     once: Measurement
     times: int
+    dtype: str | None  # of a tensor that shows one number; any other is too large to have a sketch
 
     def fill(self) -> None:
         """Fill in the measurement from that of the elements."""
         statistics = self.once.statistics
-        self.measurement.statistics = None if statistics is None else _repeated(statistics, self.times)
+        if statistics is not None:
+            sketch = None
+            if self.dtype is not None and self.times > 1:
+                sketch = sketch_of_repeated(statistics.finite_max or 0, self.times, self.dtype)
+            self.measurement.statistics = _repeated(statistics, self.times, sketch)
 
 
 class PendingMeasurements:
@@ -59,7 +65,7 @@ class PendingMeasurements:
         return f"<PendingMeasurements {self.state}>"
 
 
-def _repeated(statistics: Statistics, times: int) -> Statistics:
+def _repeated(statistics: Statistics, times: int, sketch: bytes | None) -> Statistics:
     """Return the statistics of a tensor that shows each element several times."""
     norms = {name: getattr(statistics, name) for name in ("norm", "finite_norm")}
     counts = {name: getattr(statistics, f"{name}_count") for name in ("nan", "inf", "negative_inf", "zero")}
@@ -67,4 +73,5 @@ def _repeated(statistics: Statistics, times: int) -> Statistics:
         statistics,
         **{name: None if norm is None else norm * times**0.5 for name, norm in norms.items()},
         **{f"{name}_count": None if count is None else count * times for name, count in counts.items()},
+        sketch=sketch,
     )

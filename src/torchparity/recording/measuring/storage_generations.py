@@ -2,7 +2,8 @@
 
 A weak reference pins a storage's identity, so memory that was freed and used again is not
 mistaken for what was there before. No reference is held to tensors themselves, not even a
-weak one: torch refuses to swap such tensors.
+weak one: torch refuses to swap such tensors. The lineage of storages that outlive a step stays, and
+with it their pins.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 import torch
 
 from torchparity.devices import device_for
+from torchparity.recording.measuring.lineage import Lineage, Source
 
 _UNSWEPT = 32 << 20  # bytes of host memory that may be freed while their storages are still pinned
 _UNSWEPT_EACH = 8 << 10  # and more where there are many storages to look through
@@ -25,14 +27,20 @@ class StorageGenerations:
     def __init__(self) -> None:
         self.current: dict[int, int] = {}
         self.uncacheable: set[int] = set()
+        self.lineage = Lineage()
+        self._sources, self._traced = self.lineage.sources, self.lineage.versions
         self._next = count()
         self._versions: dict[int, int] = {}  # at which each storage was observed last
         self._pins: dict[int, Any] = {}  # weak references, as torch's pointers instead of objects
         self._pinned_bytes = 0  # of host memory, since the last sweep
         self._hosts: dict[torch.device, bool] = {}  # which devices are the host
 
-    def at_version(self, storage: torch.UntypedStorage, version: int) -> int:
+    def at_version(
+        self, tensor: torch.Tensor, storage: torch.UntypedStorage, version: int, maker: Source | None = None
+    ) -> int:
         """Return the generation of a storage that is observed at this version; a new one if it was at another.
+
+        `maker` is the source of a tensor that is observed as the output of a call.
 
         Tensors whose `.data` somebody replaced share a storage and count versions each on its own:
         a version that comes again need not mean the same values.
@@ -43,14 +51,27 @@ class StorageGenerations:
         if address not in self._pins:
             self._pin(storage, address)
         self._versions[address] = version
+        if self._traced.get(address) != version:
+            if maker is None or address in self._sources:
+                self.lineage.trace(tensor, storage, version, maker)
+            else:  # nearly every output: memory that nobody has seen
+                self._sources[address], self._traced[address] = maker, version
         generation = self.current[address] = next(self._next)
         return generation
 
     def of_new(
-        self, storages: Sequence[torch.UntypedStorage], addresses: Sequence[int], versions: Iterable[int]
+        self,
+        tensors: Sequence[torch.Tensor],
+        storages: Sequence[torch.UntypedStorage],
+        addresses: Sequence[int],
+        versions: Sequence[int],
+        maker: Source | None = None,
     ) -> list[int]:
-        """Return generations for storages that were never observed, all different and on one device."""
-        self._pins.update(zip(addresses, map(torch.UntypedStorage._weak_ref, storages), strict=True))
+        """Return generations for storages that were not observed in this step, all different and on one device."""
+        for address, storage in zip(addresses, storages, strict=True):
+            if address not in self._pins:  # else it was there when an earlier step ended
+                self._pins[address] = storage._weak_ref()
+        self._trace_all(tensors, storages, addresses, versions, maker)
         self._versions.update(zip(addresses, versions, strict=True))
         generations = list(islice(self._next, len(addresses)))
         self.current.update(zip(addresses, generations, strict=True))
@@ -60,8 +81,16 @@ class StorageGenerations:
                 self._sweep_if_due()
         return generations
 
-    def advance(self, addresses: Iterable[int], versions: Iterable[int]) -> None:
+    def advance(
+        self,
+        tensors: Sequence[torch.Tensor],
+        storages: Sequence[torch.UntypedStorage],
+        addresses: Sequence[int],
+        versions: Sequence[int],
+        maker: Source | None = None,
+    ) -> None:
         """Note at which versions pinned storages were observed; those at another version get a new generation."""
+        self._trace_all(tensors, storages, addresses, versions, maker)
         last_versions = self._versions
         for address, version in zip(addresses, versions, strict=True):
             if last_versions.get(address) != version:
@@ -78,11 +107,28 @@ class StorageGenerations:
         for address in self.current:
             self.current[address] = next(self._next)
 
-    def never_cache(self, storage: torch.UntypedStorage) -> None:
-        """From now on this storage may change without a new version."""
+    def trace(
+        self, tensor: torch.Tensor, storage: torch.UntypedStorage, version: int, maker: Source | None = None
+    ) -> Source:
+        """Return the source of a tensor whose storage need not be cached."""
         address = storage._cdata
         if address not in self._pins:
             self._pin(storage, address)
+        return self.lineage.trace(tensor, storage, version, maker)
+
+    def write(
+        self, tensor: torch.Tensor, storage: torch.UntypedStorage, version: int, writer: Source, *, surely: bool
+    ) -> None:
+        """Note who wrote a storage, or may have."""
+        address = storage._cdata
+        if address not in self._pins:
+            self._pin(storage, address)
+        self.lineage.write(tensor, storage, version, writer, surely=surely)
+
+    def never_cache(self, tensor: torch.Tensor, storage: torch.UntypedStorage, version: int) -> None:
+        """From now on this storage may change without a new version."""
+        address, lineage = storage._cdata, self.lineage
+        lineage.sources[address] = lineage.exposed(self.trace(tensor, storage, version))
         self.uncacheable.add(address)
         self.current[address] = next(self._next)
 
@@ -90,14 +136,19 @@ class StorageGenerations:
         """Tell whether all these storages are pinned, so that no other storage can be at their addresses."""
         return self._pins.keys() >= set(addresses)
 
-    def clear(self) -> None:
-        """Forget everything: the step is over."""
+    def end_step(self, step: int) -> None:
+        """Forget everything but the lineage of storages that are still there."""
         self.current.clear()
         self.uncacheable.clear()
         self._versions.clear()
-        for pin in self._pins.values():
-            torch.UntypedStorage._free_weak_ref(pin)  # type: ignore[no-untyped-call]
-        self._pins.clear()
+        self._drop_freed()
+        self.lineage.end_step(step)
+
+    def forget_all(self) -> None:
+        """Forget every storage: the recording is over."""
+        self.end_step(0)
+        for address in list(self._pins):
+            self._unpin(address)
 
     def _pin(self, storage: torch.UntypedStorage, address: int) -> None:
         self._pins[address] = storage._weak_ref()
@@ -117,11 +168,32 @@ class StorageGenerations:
         """
         if self._pinned_bytes <= _UNSWEPT_EACH * len(self._pins):
             return
+        self._drop_freed()
+
+    def _drop_freed(self) -> None:
         self._pinned_bytes = 0
-        for address, pin in list(self._pins.items()):
-            if torch.UntypedStorage._expired(pin):
-                torch.UntypedStorage._free_weak_ref(pin)  # type: ignore[no-untyped-call]
-                del self._pins[address]
-                self._versions.pop(address, None)
-                self.current.pop(address, None)  # the next storage at this address is another
-                self.uncacheable.discard(address)
+        expired = torch.UntypedStorage._expired
+        for address in [address for address, pin in self._pins.items() if expired(pin)]:
+            self._unpin(address)
+
+    def _unpin(self, address: int) -> None:
+        """Forget a storage; the next one at this address is another."""
+        torch.UntypedStorage._free_weak_ref(self._pins.pop(address))  # type: ignore[no-untyped-call]
+        self._versions.pop(address, None)
+        self.current.pop(address, None)
+        self.uncacheable.discard(address)
+        self.lineage.forget(address)
+
+    def _trace_all(
+        self,
+        tensors: Sequence[torch.Tensor],
+        storages: Sequence[torch.UntypedStorage],
+        addresses: Sequence[int],
+        versions: Sequence[int],
+        maker: Source | None,
+    ) -> None:
+        """Trace the tensors of a list that are not known at their versions."""
+        traced = self._traced.get
+        for place, (address, version) in enumerate(zip(addresses, versions, strict=True)):
+            if traced(address) != version:
+                self.lineage.trace(tensors[place], storages[place], version, maker)

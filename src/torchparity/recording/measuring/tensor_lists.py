@@ -15,6 +15,7 @@ from torchparity.recording.measuring.arenas import ArenaSlot
 from torchparity.recording.measuring.cache_tables import CacheTables
 from torchparity.recording.measuring.geometry import is_wrapped
 from torchparity.recording.measuring.keys import Extent, values_keys, view_keys
+from torchparity.recording.measuring.lineage import Source
 from torchparity.recording.measuring.measurer import Measurer
 from torchparity.recording.measuring.observed import Measurement, ObservedList, ObservedTensor
 
@@ -62,13 +63,11 @@ class _CachedList(msgspec.Struct):
 class ListCache:
     """Observes lists of plain tensors; shares tables and measurer with the measurement cache, its owner."""
 
-    def __init__(
-        self, tables: CacheTables, measurer: Measurer, observe: Callable[[torch.Tensor], ObservedTensor]
-    ) -> None:
+    def __init__(self, tables: CacheTables, measurer: Measurer, observe: Callable[..., ObservedTensor]) -> None:
         self._tables, self._measurer, self._observe_alone = tables, measurer, observe
         self._lists: dict[_ListKey, _CachedList] = {}
 
-    def observe(self, tensors: Sequence[Any]) -> ObservedList | None:
+    def observe(self, tensors: Sequence[Any], maker: Source | None = None) -> ObservedList | None:
         """Return the observed list, queued on a miss; None where its entries must be observed one by one."""
         measurer = self._measurer
         if not measurer.options.allows_zero_copy or measurer.arenas.has_broken or not set(map(type, tensors)) <= PLAIN:
@@ -84,12 +83,12 @@ class ListCache:
             return None
         cached = self._lists.get(key)
         if cached is None or not generations.holds(key.storages):
-            return self._observe_new(tensors, key, versions, storages)
+            return self._observe_new(tensors, key, versions, storages, maker)
         observed = cached.by_version.get((versions, self._generations_of(key)))
         if observed is None:
-            observed = self._observe_again(tensors, key, cached)
             with self._tables.lock:
-                generations.advance(key.storages, versions)
+                generations.advance(tensors, storages, key.storages, versions, maker)
+            observed = self._observe_again(tensors, key, cached)
             cached.by_version[versions, self._generations_of(key)] = observed
         return observed
 
@@ -106,12 +105,13 @@ class ListCache:
         key: _ListKey,
         versions: Versions,
         storages: Sequence[torch.UntypedStorage],
+        maker: Source | None,
     ) -> ObservedList:
         with self._tables.lock:
             together = None
             if self._tables.generations.current.keys().isdisjoint(key.storages):  # else some are in the cache already
-                together = self._queue_new(tensors, key, versions, storages)
-            observed = ObservedList(together or list(map(self._observe_alone, tensors)))
+                together = self._queue_new(tensors, key, versions, storages, maker)
+            observed = ObservedList(together or [self._observe_alone(tensor, maker=maker) for tensor in tensors])
         if len({entry.arena for entry in observed.tensors}) == 1 and observed.tensors[0].arena is not None:
             self._lists[key] = _CachedList(observed, {(versions, self._generations_of(key)): observed})
         return observed
@@ -122,6 +122,7 @@ class ListCache:
         key: _ListKey,
         versions: Versions,
         storages: Sequence[torch.UntypedStorage],
+        maker: Source | None,
     ) -> list[ObservedTensor] | None:
         """Queue tensors of storages that were never observed together; None where one needs a closer look."""
         counts = list(map(torch.Tensor.numel, tensors))
@@ -130,9 +131,9 @@ class ListCache:
         if arena is None or not _lie_within(storages, offsets, counts, arena.itemsize):
             return None
         shapes = list(map(tuple, key.sizes))
-        observed = _observed_in_place(key, shapes, arena, counts)
+        generations = self._tables.generations.of_new(tensors, storages, key.storages, versions, maker)
+        observed = self._observed_in_place(key, shapes, arena, counts)
         self._queue(tensors, key, observed)
-        generations = self._tables.generations.of_new(storages, key.storages, versions)
         self._remember(key, generations, versions, offsets, observed)
         return observed
 
@@ -173,7 +174,7 @@ class ListCache:
         """Queue a list whose storages were written since it was observed."""
         first = cached.first.tensors
         shapes, counts = [entry.shape for entry in first], [entry.count for entry in first]
-        observed = _observed_in_place(key, shapes, first[0].arena, counts)
+        observed = self._observed_in_place(key, shapes, first[0].arena, counts)
         self._queue(tensors, key, observed)
         return ObservedList(observed)
 
@@ -184,13 +185,14 @@ class ListCache:
             counts, owners = [entry.count for entry in observed], [entry.measurement for entry in observed]
             arena.add_all(tensors, key.addresses, counts, arena.dtype, owners)
 
-
-def _observed_in_place(
-    key: _ListKey, shapes: Sequence[tuple[int, ...]], arena: ArenaSlot, counts: Sequence[int]
-) -> list[ObservedTensor]:
-    measurements = [Measurement() for _ in counts]
-    columns = zip(repeat(key.dtypes[0]), shapes, key.need_gradients, measurements, repeat(None), repeat(arena), counts)
-    return [ObservedTensor(*row) for row in columns]
+    def _observed_in_place(
+        self, key: _ListKey, shapes: Sequence[tuple[int, ...]], arena: ArenaSlot, counts: Sequence[int]
+    ) -> list[ObservedTensor]:
+        measurements = [Measurement() for _ in counts]
+        sources = map(self._tables.generations.lineage.sources.get, key.storages)
+        dtypes, layouts, arenas = repeat(key.dtypes[0]), repeat(None), repeat(arena)
+        columns = zip(dtypes, shapes, key.need_gradients, measurements, layouts, arenas, counts, sources, strict=False)
+        return [ObservedTensor(*row) for row in columns]
 
 
 def _lie_within(

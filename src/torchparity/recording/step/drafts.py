@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from torchparity.naming import Direction
+from torchparity.recording.measuring.lineage import Source
 from torchparity.recording.measuring.observed import ObservedTensor
 from torchparity.records import Nest, Record
 from torchparity.storage import EncodedRecord, SharedTensor
@@ -42,6 +43,7 @@ class Draft(msgspec.Struct, gc=False):
     in_backward: bool = False
     error: str | None = None
     seconds: float | None = None
+    source: Source | None = None  # of what it makes
     moment: int = 0  # when it was complete: records are in that order
 
     def encoded(self) -> EncodedRecord:

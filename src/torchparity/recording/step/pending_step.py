@@ -8,7 +8,7 @@ from torchparity.calls import attempted
 from torchparity.recording.measuring.pending import PendingMeasurements
 from torchparity.recording.step.drafts import Draft
 from torchparity.records import Record, StackGroup
-from torchparity.storage import EncodedRecord, SharedTensor
+from torchparity.storage import EncodedRecord, OriginTable, SharedTensor
 
 
 @dataclass(repr=False)
@@ -19,6 +19,7 @@ class PendingStep:
     stacks: list[StackGroup]
     construct: dict[str, str | None]
     measurements: PendingMeasurements
+    origins: OriginTable | None = None
 
     def wait(self) -> None:
         """Block until the devices are done and every measurement is filled in."""

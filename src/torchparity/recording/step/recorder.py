@@ -13,16 +13,21 @@ import msgspec
 import torch
 from torch.nn.parameter import is_lazy
 
-from torchparity.calls import Call, Flat, Gradients, Interest, Listener, flat_output, tensors_in, text_of
+from torchparity.calls import Call, Flat, Gradients, Interest, Listener, flat_output, text_of
 from torchparity.calls.call_stacks import StackBook
 from torchparity.naming import backward_of
 from torchparity.ops import Kind, Op
+from torchparity.recording.measuring.lineage import Source
 from torchparity.recording.measuring.measurement_cache import MeasurementCache
 from torchparity.recording.measuring.observed import ObservedTensor
 from torchparity.recording.selection.selection import Plan, Selection
+from torchparity.recording.step.autocast_use import AutocastUse
+from torchparity.recording.step.call_lineage import CallLineage
 from torchparity.recording.step.drafts import Draft
 from torchparity.recording.step.pending_step import PendingStep
 
+_is_any_autocast_enabled = torch._C._is_any_autocast_enabled
+_UNRECORDED = Plan(*[False] * 7)
 _COMPUTES = Kind.COMPUTES  # found faster than a member of an enumeration
 
 
@@ -84,13 +89,17 @@ class Recorder(Listener):
         self._parameter_drafts: dict[str, Draft] = {}
         self._called_modules: set[str] = set()
         self._moments = itertools.count()
+        self.autocast = AutocastUse()
+        self._flow = CallLineage(measurements)
+        self._lineage = measurements.lineage
+        self._unrecorded = _OpenRecord(None, _UNRECORDED, 0)
 
     def interest(self, op: Op) -> Interest:
         if self._coverage.includes(op):
             return Interest.CALLS
         if op.kind is Kind.MODULE or (op.kind is Kind.VIEWS and not self._coverage.views and not op.exposes):
-            return Interest.NOTHING
-        if op.exposes or op.writes_unversioned:
+            return Interest.EFFECTS if op.may_copy and self._coverage.apis else Interest.NOTHING
+        if op.exposes or op.writes_unversioned or (self._coverage.core_only and op.kind is Kind.COMPUTES):
             return Interest.EFFECTS
         if op.writes:  # whoever records no APIs looks at everything again when an optimizer ends
             return Interest.EFFECTS if self._coverage.apis else Interest.WRITES
@@ -100,9 +109,15 @@ class Recorder(Listener):
         """Begin a record: observe the inputs, which the call may overwrite."""
         plan = self.selection.plan_of_all or self.selection.plan(call.name, call.parents)
         if plan is None:
-            return None
+            return self._before_unrecorded(call) if call.module is None else None
+        if self.autocast.seen is None and _is_any_autocast_enabled():
+            self.autocast.note()
         draft = Draft(call.name, "forward", is_recompute=call.is_recompute, in_backward=call.in_backward)
+        draft.source = Source(call.name, self._lineage.table, True)
         inputs = call.inputs.walked()
+        if call.module is not None:
+            # At a level without APIs only what the model is called with first is certain to be no result.
+            self._lineage.is_blind = not self._coverage.apis and bool(call.parents or self._drafts)
         if call.op.exposes:
             self.measurements.never_cache(*inputs.tensors)
         if plan.observes_inputs:
@@ -112,6 +127,8 @@ class Recorder(Listener):
                 if inputs.ranges
                 else self.measurements.observe_all(inputs.tensors, keep_values=plan.keeps_values)
             )
+        elif call.writes or not plan.keeps_forward:
+            self.measurements.trace(inputs.tensors)
         if call.module is not None:
             self._called_modules.add(call.module_name)
             draft.parameters = self._observe_parameters(call.module, plan)
@@ -124,20 +141,28 @@ class Recorder(Listener):
     def after(self, call: Call, state: _OpenRecord, output: Any) -> None:
         """Observe the outputs of a call and add its record."""
         outputs = (call.outputs or flat_output(output)).walked()
+        if state is self._unrecorded:
+            self._after_unrecorded(call, outputs)
+            return
         if call.op.kind is _COMPUTES and not call.inputs.tensors and not outputs.tensors:
             return  # torch.device("cpu"), torch.set_grad_enabled(False): nothing to compare
-        if call.module is None and (call.writes or output is None):
-            self._invalidate_written(call, output)
         draft, plan = state.draft, state.plan
+        maker = None if draft is None else draft.source
+        if call.op.leaves_unwritten or not plan.keeps_forward or state.step != self._step:
+            maker = self._flow.maker(call, maker if plan.keeps_forward and state.step == self._step else None)
+        if call.module is None and (call.writes or output is None) and maker is not None:
+            self._flow.written(call, output, maker)
         if draft is not None and plan.observes_outputs:
             draft.output = outputs.args_form
             draft.outputs = (
-                self._observe_with_lists(outputs, plan)
+                self._observe_with_lists(outputs, plan, maker)
                 if outputs.ranges and not call.op.creates
                 else self.measurements.observe_all(
-                    outputs.tensors, remember=not call.op.creates, keep_values=plan.keeps_values
+                    outputs.tensors, remember=not call.op.creates, keep_values=plan.keeps_values, maker=maker
                 )
             )
+        else:
+            self.measurements.trace(outputs.tensors, maker)
         self.measurements.flush()
         self._add_call(call, state)
 
@@ -145,6 +170,8 @@ class Recorder(Listener):
         """Add the record of a call that raised; it may have written before it did."""
         if call.writes and call.module is None:
             self.wrote(call.op, call.args, call.kwargs)
+        if state is self._unrecorded:
+            return
         if state.draft is not None:
             state.draft.error = f"{type(error).__name__}: {text_of(error)[:500]}"
         self.measurements.flush()
@@ -162,9 +189,10 @@ class Recorder(Listener):
                 return
             draft = self._backward_draft(call, state)
             keeps_values = bool(self.selection.stored) and self.selection.stores(draft.name)
-            for gradients, observed in ((arrived, draft.inputs), (left, draft.outputs)):
+            sides = ((arrived, draft.inputs, None), (left, draft.outputs, draft.source))
+            for gradients, observed, maker in sides:
                 for slot, gradient in gradients:
-                    observed[slot] = self.measurements.observe(gradient, keep_values=keeps_values)  # type: ignore[index]
+                    observed[slot] = self.measurements.observe(gradient, keep_values=keeps_values, maker=maker)  # type: ignore[index]
             draft.moment = next(self._moments)
         self.measurements.flush()
 
@@ -177,12 +205,15 @@ class Recorder(Listener):
         with self._lock:
             draft = self._parameter_drafts.get(record)
             if draft is None:
-                draft = self._parameter_drafts[record] = Draft(record, "parameters_grad")
+                source = self._lineage.record(record)
+                draft = self._parameter_drafts[record] = Draft(record, "parameters_grad", source=source)
                 self.add(draft, None)
             if gradient is not None:
                 keeps_values = self.selection.stores(record)
                 draft.gradients = draft.gradients or {}
-                draft.gradients[parameter] = self.measurements.observe(gradient, keep_values=keeps_values)
+                draft.gradients[parameter] = self.measurements.observe(
+                    gradient, keep_values=keeps_values, maker=draft.source
+                )
                 draft.moment = next(self._moments)
         self.measurements.flush()
 
@@ -190,14 +221,19 @@ class Recorder(Listener):
         self.measurements.never_cache(*tensors)
 
     def wrote(self, op: Op, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
-        tensors = tensors_in((*args, *kwargs.values()))
-        if op.writes_unversioned:
-            self.measurements.invalidate(*(tensor for tensor in tensors if op.may_write(tensor)))
-        else:
-            self.measurements.invalidate(*tensors)
+        self._flow.wrote(op, args, kwargs)
 
     def wrote_unseen(self) -> None:
         self.measurements.invalidate_all()
+
+    def ran_unseen(self, *, only_backward: bool) -> None:
+        if only_backward:
+            self._lineage.may_be_gradient = True
+        else:
+            self._lineage.may_be_anything = True
+
+    def passed(self, op: Op, args: Sequence[Any], kwargs: dict[str, Any], output: Any) -> None:
+        self._flow.passed(op, args, kwargs, output)
 
     def add(self, draft: Draft, parent: str | None) -> None:
         """Add a record to the step, inside of `parent`."""
@@ -221,19 +257,38 @@ class Recorder(Listener):
         draft.inputs[slot] = observed  # type: ignore[index]
         self.measurements.flush()
 
-    def take_step(self) -> PendingStep:
-        """Return what was recorded since the last time and begin anew."""
+    def take_step(self, step: int) -> PendingStep:
+        """Return what was recorded since the last time and begin anew; `step` is its number in the run."""
         with self._lock:
             drafts, self._drafts = sorted(self._drafts, key=attrgetter("moment")), []
+            in_file = [draft for draft in drafts if draft.direction != "debug"]
+            for position, draft in enumerate(in_file):
+                if draft.source is not None:
+                    draft.source.number = position
             construct, self._construct = self._construct, {}
             self._parameter_drafts.clear()
             self._called_modules.clear()
             self._step += 1
-            measurements = self.measurements.finish_step()
+            origins = self._lineage.table
+            origins.records = len(in_file)
+            measurements = self.measurements.finish_step(step)
             stacks = self._stacks.groups() if self._stacks is not None else []
             if self._stacks is not None:
                 self._stacks.forget()
-            return PendingStep(drafts, stacks, construct, measurements)
+            return PendingStep(drafts, stacks, construct, measurements, origins)
+
+    def _before_unrecorded(self, call: Call) -> _OpenRecord:
+        """Trace what a call that is left out receives, where it may write it."""
+        if call.writes:
+            self.measurements.trace(call.inputs.walked().tensors)
+        return self._unrecorded
+
+    def _after_unrecorded(self, call: Call, outputs: Flat) -> None:
+        """Hand on the lineage through a call that is left out."""
+        call.inputs.walked()
+        if call.writes:
+            self._flow.wrote(call.op, call.args, call.kwargs)
+        self.measurements.trace(outputs.tensors, self._flow.maker(call, None))
 
     def _add_call(self, call: Call, state: _OpenRecord) -> None:
         draft, state.draft = state.draft, None
@@ -264,17 +319,18 @@ class Recorder(Listener):
                 inputs={},
                 outputs={},
             )
+            draft.source = self._lineage.record(draft.name)
             self.add(draft, None if call.parent is None else backward_of(call.parent))
         return draft
 
-    def _observe_with_lists(self, flat: Flat, plan: Plan) -> list[ObservedTensor]:
+    def _observe_with_lists(self, flat: Flat, plan: Plan, maker: Source | None = None) -> list[ObservedTensor]:
         """Observe tensors among which are long lists, each as a whole: an optimizer hands the same ones over again."""
         observe_all, keeps_values = self.measurements.observe_all, plan.keeps_values
         observed: list[ObservedTensor] = []
         for place in flat.ranges:
-            observed += observe_all(flat.tensors[len(observed) : place.start], keep_values=keeps_values)
-            observed += observe_all(flat.tensors[place.start : place.stop], keep_values=keeps_values)
-        return observed + observe_all(flat.tensors[len(observed) :], keep_values=keeps_values)
+            observed += observe_all(flat.tensors[len(observed) : place.start], keep_values=keeps_values, maker=maker)
+            observed += observe_all(flat.tensors[place.start : place.stop], keep_values=keeps_values, maker=maker)
+        return observed + observe_all(flat.tensors[len(observed) :], keep_values=keeps_values, maker=maker)
 
     def _observe_parameters(self, module: torch.nn.Module, plan: Plan) -> dict[str, ObservedTensor]:
         observe = self.measurements.observe
@@ -283,15 +339,6 @@ class Recorder(Listener):
             for name, parameter in module._parameters.items()
             if parameter is not None and not is_lazy(parameter)
         }
-
-    def _invalidate_written(self, call: Call, output: Any) -> None:
-        op = call.op
-        if op.writes_unversioned:
-            self.measurements.invalidate(*(tensor for tensor in call.inputs.tensors if op.may_write(tensor)))
-        elif op.writes and call.args and isinstance(output, torch.Tensor) and output is call.args[0]:
-            self.measurements.invalidate(output)  # an alias of its storage may be at the same version number
-        elif output is None or "out" in call.kwargs:
-            self.measurements.invalidate(*call.inputs.tensors)  # fused optimizers bump no version
 
     def _takes_parameter_gradient(self, module: str, record: str, only_called: bool) -> bool:
         """Decide about a gradient: it belongs to the module's calls. Some modules' weights are used without a call."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -31,6 +31,7 @@ class Output:
         *,
         level: str,
         rank: int,
+        environment: Mapping[str, str] | None = None,
         disk_usage: DiskUsage = shutil.disk_usage,
     ) -> None:
         self._task, self._selection = config.task, selection
@@ -47,6 +48,7 @@ class Output:
             rank=rank,
             tensor_format=tensor.tensor_format if is_tensor else "safetensors",
             overwrite=config.overwrite,
+            environment=environment or {},
             skip_unwritable=True,
             max_bytes=config.max_bytes,
             disk_usage=disk_usage if self._has_values else None,
@@ -74,8 +76,13 @@ class Output:
         except ParityError as error:
             self._fail(error)
 
-    def write(self, step: int, done: PendingStep, missing: Sequence[str]) -> None:
-        """Hand a step over; when the disk refuses, say so and write no more."""
+    def write(
+        self, step: int, done: PendingStep, missing: Sequence[str], environment: Mapping[str, str] | None = None
+    ) -> None:
+        """Hand a step over; when the disk refuses, say so and write no more.
+
+        `environment` is what held in this step, None where that is what held when the output was opened.
+        """
         if self._failure is not None or (not done.construct and self._begun is None):
             return  # nothing ran between start and here
         try:
@@ -88,7 +95,13 @@ class Output:
             else:
                 self._writer.add_later([draft.name for draft in done.drafts], done.encoded)
             stacks, construct = (done.stacks, done.construct) if self._has_extra else (None, None)
-            self._writer.finish_step(stacks=stacks, construct=construct, missing=[*missing, *self._refused])
+            self._writer.finish_step(
+                stacks=stacks,
+                construct=construct,
+                missing=[*missing, *self._refused],
+                environment=environment,
+                origins=done.origins,
+            )
             self._tell_end_of_values()
         except ParityError as error:
             self._fail(error)

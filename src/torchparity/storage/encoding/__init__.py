@@ -5,6 +5,7 @@ assemble_record       a record whose arguments are JSON already, by the function
 tensor_json           a tensor
 finite_tensor_json    the same for nearly every tensor, faster: all its values are finite
 argument_json         any argument but a tensor
+OriginTable           what the numbers of origins below zero stand for
 """
 
 from torchparity.storage.encoding.encode import (
@@ -16,9 +17,11 @@ from torchparity.storage.encoding.encode import (
     record_to_json,
     tensor_json,
 )
+from torchparity.storage.encoding.origins import OriginTable
 
 __all__ = [
     "EncodedRecord",
+    "OriginTable",
     "argument_json",
     "assemble_record",
     "encode_record",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from binascii import a2b_base64
 from math import prod
 from typing import Any
 
@@ -25,6 +26,7 @@ _TENSOR_TYPES = ("torch.Tensor", "numpy.ndarray")
 _DEEPEST = 64
 _MOST_DIMENSIONS = 64
 _MOST_ELEMENTS = 1 << 62
+_SKETCH_BYTES = (32, 64)
 _LARGEST_STATISTIC = 1 << 1000  # near the end of float64, with room for a difference of two
 
 
@@ -124,6 +126,7 @@ def _tensor_from_json(kind: str, entry: dict[str, Any]) -> TensorLeaf:
         data_name=data_name if isinstance(data_name, str) else None,
         stored_in=None if stored_in is None else _location(stored_in),
         layout=entry["layout"] if isinstance(entry.get("layout"), str) else None,
+        origin=entry["from"] if type(entry.get("from")) is int else None,
     )
 
 
@@ -132,10 +135,11 @@ def _statistics_from_json(entry: dict[str, Any]) -> Statistics | None:
         return None
     largest, smallest = statistic_of(entry.get("Max")), statistic_of(entry.get("Min"))
     mean, norm = statistic_of(entry.get("Mean")), statistic_of(entry.get("Norm"))
-    if "zero" not in entry:
+    sketch = sketch_of(entry.get("sketch"))
+    if "zero" not in entry and sketch is None:
         return Statistics(max=largest, min=smallest, mean=mean, norm=norm)
     if "finite" not in entry and "nan" not in entry and "inf" not in entry and "neg_inf" not in entry:
-        return finite_statistics(largest, smallest, mean, norm, entry["zero"])
+        return finite_statistics(largest, smallest, mean, norm, entry.get("zero", 0), sketch)
     counts: dict[str, Any] = {field: entry.get(key, 0) for key, field in COUNTS}
     if not _is_ints(list(counts.values())):
         raise MalformedError("a tensor's counts are not whole numbers")
@@ -143,14 +147,29 @@ def _statistics_from_json(entry: dict[str, Any]) -> Statistics | None:
     if not isinstance(finite, dict):
         raise MalformedError("a tensor's finite statistics are not an object")
     finites = {f"finite_{field}": statistic_of(finite.get(key)) for key, field in STATISTICS}
-    return Statistics(max=largest, min=smallest, mean=mean, norm=norm, **finites, **counts)
+    return Statistics(max=largest, min=smallest, mean=mean, norm=norm, **finites, **counts, sketch=sketch)
 
 
-def finite_statistics(largest: Any, smallest: Any, mean: Any, norm: Any, zeros: Any) -> Statistics:
+def finite_statistics(
+    largest: Any, smallest: Any, mean: Any, norm: Any, zeros: Any, sketch: bytes | None
+) -> Statistics:
     """Return the statistics of a tensor without nan and infinities; the zero count comes from the file, untrusted."""
     if type(zeros) is not int:
         raise MalformedError("a tensor's counts are not whole numbers")
-    return Statistics.of_finite(largest, smallest, mean, norm, zeros)
+    return Statistics.of_finite(largest, smallest, mean, norm, zeros, sketch)
+
+
+def sketch_of(text: Any) -> bytes | None:
+    """Return a sketch from its base64 text; raise `MalformedError` where it is not one."""
+    if text is None:
+        return None
+    try:
+        sketch = a2b_base64(text + "==")
+    except (TypeError, ValueError):
+        sketch = b""
+    if len(sketch) not in _SKETCH_BYTES:
+        raise MalformedError("a tensor's sketch is not 32 or 64 bytes in base64")
+    return sketch
 
 
 def statistic_of(value: Any) -> Any:

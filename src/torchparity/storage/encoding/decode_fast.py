@@ -16,7 +16,7 @@ from torchparity.records import Leaf, Location, Nest, Record, Statistics, Tensor
 from torchparity.storage.encoding import decode_any
 from torchparity.storage.encoding.json_text import decode
 
-_HEAD = ("task", "level", "framework", "dump_data_dir", "torchparity")
+_HEAD = ("task", "level", "framework", "dump_data_dir", "torchparity", "origins")
 _Number = float | int | bool | str | None | UnsetType
 
 
@@ -34,8 +34,10 @@ class _Leaf(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     stored_in: Location | None = None
     layout: str | None = None
     zero: int | UnsetType = UNSET
+    sketch: str | None = None
     numel: int = 0
     value: Any = None
+    origin: int | None = msgspec.field(name="from", default=None)
 
 
 _Entries = _Leaf | None | list[_Leaf | None]
@@ -64,6 +66,7 @@ class _Document(msgspec.Struct, gc=False):
     framework: Any = UNSET
     dump_data_dir: Any = UNSET
     torchparity: Any = UNSET
+    origins: Any = UNSET
 
 
 class _UnusualError(Exception):
@@ -148,6 +151,7 @@ class QuickDecoder:
             data_name=entry.data_name,
             stored_in=entry.stored_in,
             layout=entry.layout,
+            origin=entry.origin,
         )
 
     def _checked(self, shape: tuple[int, ...] | UnsetType) -> tuple[int, ...]:
@@ -165,9 +169,13 @@ def _statistics(entry: _Leaf) -> Statistics | None:
         largest, smallest, mean, norm = (
             None if value is UNSET else decode_any.statistic_of(value) for value in (largest, smallest, mean, norm)
         )
-    if entry.zero is UNSET:
-        return Statistics(max=largest, min=smallest, mean=mean, norm=norm)
-    return decode_any.finite_statistics(largest, smallest, mean, norm, entry.zero)
+    sketch = None if entry.sketch is None else decode_any.sketch_of(entry.sketch)
+    zeros = entry.zero
+    if zeros is UNSET:
+        if sketch is None:
+            return Statistics(max=largest, min=smallest, mean=mean, norm=norm)
+        zeros = 0
+    return decode_any.finite_statistics(largest, smallest, mean, norm, zeros, sketch)
 
 
 def _unusual() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from binascii import b2a_base64
 from collections.abc import Callable
 from math import isfinite
 from typing import Any
@@ -51,7 +52,9 @@ class _FiniteTensor(msgspec.Struct, gc=False):
     Norm: Any
     requires_grad: bool
     md5: str | UnsetType
-    zero: int | None
+    zero: int | UnsetType
+    sketch: str | UnsetType
+    origin: int | UnsetType = msgspec.field(name="from", default=UNSET)
 
 
 def tensor_json(leaf: TensorLeaf) -> msgspec.Raw:
@@ -59,14 +62,19 @@ def tensor_json(leaf: TensorLeaf) -> msgspec.Raw:
     statistics, needed = leaf.statistics, leaf.requires_grad
     is_plain = leaf.type == _TENSOR and leaf.data_name is None and leaf.layout is None
     if is_plain and statistics is not None and needed is not None:
-        entry = finite_tensor_json(leaf.dtype, leaf.shape, statistics, needed, leaf.checksum)
+        entry = finite_tensor_json(leaf.dtype, leaf.shape, statistics, needed, leaf.checksum, leaf.origin)
         if entry is not None:
             return entry
     return msgspec.Raw(encode(_tensor_to_json(leaf, number_to_json)))
 
 
 def finite_tensor_json(
-    dtype: str, shape: tuple[int, ...], statistics: Statistics, requires_grad: bool, checksum: str | None
+    dtype: str,
+    shape: tuple[int, ...],
+    statistics: Statistics,
+    requires_grad: bool,
+    checksum: str | None,
+    origin: int | None = None,
 ) -> msgspec.Raw | None:
     """Return the entry of a tensor of which only these fields are recorded, as JSON.
 
@@ -83,8 +91,12 @@ def finite_tensor_json(
     ):
         return None
     md5 = UNSET if checksum is None else checksum
+    packed, zeros = statistics.sketch, statistics.zero_count
+    sketch: str | UnsetType = UNSET if packed is None else sketch_to_json(packed)
+    zero: int | UnsetType = zeros if zeros or packed is None else UNSET  # a sketch says that counts left out are 0
+    made_by = UNSET if origin is None else origin
     entry = _FiniteTensor(
-        _TENSOR, dtype, shape, statistics.max, statistics.min, mean, norm, requires_grad, md5, statistics.zero_count
+        _TENSOR, dtype, shape, statistics.max, statistics.min, mean, norm, requires_grad, md5, zero, sketch, made_by
     )
     return msgspec.Raw(_encode(entry))
 
@@ -149,10 +161,20 @@ def _tensor_to_json(leaf: TensorLeaf, number: NumberSpelling) -> dict[str, Any]:
         if _has_nonfinite(statistics):
             entry |= {key: count for key, field in COUNTS if (count := getattr(statistics, field))}
             entry["finite"] = {key: number(getattr(statistics, f"finite_{field}")) for key, field in STATISTICS}
-        entry["zero"] = statistics.zero_count or 0  # its presence says that the counts left out are 0
+        if statistics.zero_count or statistics.sketch is None:
+            entry["zero"] = statistics.zero_count or 0  # its presence, or a sketch's, says that counts left out are 0
+    if statistics is not None and statistics.sketch is not None:
+        entry["sketch"] = sketch_to_json(statistics.sketch)
     if leaf.numel == 0:
         entry["numel"] = 0
+    if leaf.origin is not None:
+        entry["from"] = leaf.origin
     return entry
+
+
+def sketch_to_json(sketch: bytes) -> str:
+    """Return a sketch as base64 text without padding."""
+    return b2a_base64(sketch, newline=False).rstrip(b"=").decode()
 
 
 def _has_nonfinite(statistics: Statistics) -> bool:
@@ -216,5 +238,5 @@ def _entry(record: Record, nest: Callable[[Nest], Any]) -> Any:
     if record.error is not None:
         entry["error"] = record.error
     if record.seconds is not None:
-        entry["seconds"] = record.seconds
+        entry["seconds"] = round(record.seconds, 9)
     return entry

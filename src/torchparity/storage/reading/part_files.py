@@ -15,9 +15,13 @@ from torchparity.storage.encoding.decode_any import MalformedError
 from torchparity.storage.encoding.decode_fast import QuickDecoder, quick_entries
 from torchparity.storage.encoding.json_text import decode, read_document, salvage_data
 from torchparity.storage.files.untrusted import read_file
+from torchparity.storage.reading.data_flow import DataFlow
 from torchparity.storage.reading.layout import JOURNAL, is_finished
 from torchparity.storage.reading.ptdbg import read_pkl
 from torchparity.text import counted
+
+_LONGEST_TEXT = 300  # of a name or a value of the environment
+_MOST_ENTRIES = 200
 
 
 @dataclass
@@ -31,6 +35,7 @@ class PartContent:
     info: RunInfo
     records: dict[str, Record] = field(default_factory=dict)
     stacks: list[StackGroup] | None = None  # ptdbg keeps them with the records
+    flow: DataFlow = field(default_factory=DataFlow)
     missing: list[str] = field(default_factory=list)
     damage: list[str] = field(default_factory=list)
 
@@ -52,6 +57,8 @@ def read_part(folder: Path, pkl: Path | None) -> PartContent:
             head, entries = _document(path, content.damage)
             content.info = _run_info(head)
             content.missing += _missing(head)
+            if path.name == "dump.json" or not content.records:
+                content.flow = DataFlow(entries if path.name == "dump.json" else (), head.get("origins"))
             content.records |= _records(entries, path, content.damage, debug=path.name == "debug.json")
     return content
 
@@ -160,7 +167,15 @@ def _run_info(head: dict[str, Any]) -> RunInfo:
         dump_data_dir=folder if isinstance(folder, str) and "\0" not in folder else None,
         tool=str(tool),
         run_id=str(own["run_id"]) if "run_id" in own else None,
+        environment=_environment(own.get("environment")),
     )
+
+
+def _environment(entries: Any) -> dict[str, str]:
+    """Return what is text under a text; a file that nobody vouches for may hold anything here."""
+    known = entries.items() if isinstance(entries, dict) else ()
+    texts = [(name[:_LONGEST_TEXT], value[:_LONGEST_TEXT]) for name, value in known if isinstance(value, str)]
+    return dict(texts[:_MOST_ENTRIES])
 
 
 def _missing(head: dict[str, Any]) -> list[str]:

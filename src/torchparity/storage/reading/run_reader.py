@@ -19,7 +19,8 @@ from torchparity.errors import (
     RunNotFoundError,
 )
 from torchparity.naming import Direction, parse_record
-from torchparity.records import Record, RunInfo, StackGroup, TensorLeaf
+from torchparity.records import Origin, Record, RunInfo, StackGroup, TensorLeaf
+from torchparity.storage.encoding.origins import OriginTable
 from torchparity.storage.formats import TensorSource, load_format
 from torchparity.storage.reading.layout import (
     TENSOR_FOLDER,
@@ -166,10 +167,19 @@ class RunPart:
         """Each record's enclosing module record, or None at the top."""
         return read_construct(self.folder, self._content.damage)
 
-    tells_origins = False
+    @property
+    def tells_origins(self) -> bool:
+        """Whether the run tells which record made a tensor."""
+        return self._content.flow.is_told
 
-    def origins_of(self, leaf):
-        return ()
+    def origins_of(self, leaf: TensorLeaf) -> tuple[Origin, ...]:
+        """Return who made a tensor's content, several where parts were written; empty where the run does not tell."""
+        return self._content.flow.origins(leaf.origin)
+
+    @property
+    def origins(self) -> OriginTable | None:
+        """What the numbers of origins stand for, for a copy of the run; None where it does not tell."""
+        return self._content.flow.table()
 
     def tensor(self, leaf: TensorLeaf, *, verify: bool = True) -> HostTensor:
         """Return the values of a recorded tensor, mapped; `verify` checks them against their checksum."""

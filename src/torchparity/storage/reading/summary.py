@@ -48,6 +48,7 @@ def _part(part: RunPart, *, verify: bool) -> PartSummary:
         task=info.task,
         level=info.level,
         tool=info.tool,
+        environment=info.environment,
         is_complete=part.is_complete,
         has_checksums=any(leaf.checksum for leaf in tensors),
         records=dict(Counter(record.direction for record in records)),

@@ -13,6 +13,7 @@ from typing import get_args
 from torchparity.config import Level, Task
 from torchparity.errors import ConfigError, ParityError, RunExistsError, RunWriteError
 from torchparity.records import Record, RunInfo, StackGroup
+from torchparity.storage.encoding.origins import OriginTable
 from torchparity.storage.formats import load_format
 from torchparity.storage.reading.layout import has_records, remove_part
 from torchparity.storage.writing.checksums_ahead import ChecksumPool
@@ -34,6 +35,7 @@ from torchparity.tensors import HostTensor
 from torchparity.whole_file import reason_of
 
 QUEUE_BYTES = 64 << 20
+_NO_ENVIRONMENT: Mapping[str, str] = MappingProxyType({})
 _RECORD_BYTES = 4096  # the size of a record without tensors, for the queue
 
 
@@ -59,6 +61,7 @@ class RunWriter:
         tensor_format: str = "safetensors",
         overwrite: bool = False,
         converted_from: str | None = None,
+        environment: Mapping[str, str] = _NO_ENVIRONMENT,
         skip_unwritable: bool = False,
         queue_bytes: int = QUEUE_BYTES,
         max_bytes: int | None = None,
@@ -79,7 +82,9 @@ class RunWriter:
         self._checksums = ChecksumPool()
         self._thread = WritingThread(
             self._root,
-            RunInfo(task=task, level=level, tool=converted_from, run_id=uuid.uuid4().hex),
+            RunInfo(
+                task=task, level=level, tool=converted_from, run_id=uuid.uuid4().hex, environment=dict(environment)
+            ),
             tensors,
             self._space,
             skip_unwritable=skip_unwritable,
@@ -187,11 +192,16 @@ class RunWriter:
         stacks: Iterable[StackGroup] | None = (),
         construct: Mapping[str, str | None] | None = MappingProxyType({}),
         missing: Iterable[str] = (),
+        environment: Mapping[str, str] | None = None,
+        origins: OriginTable | None = None,
     ) -> None:
         """End the step: everything handed over is written and dump.json appears. Does not wait for that.
 
-        Where `stacks` or `construct` are None there is no such file.
+        Where `stacks` or `construct` are None there is no such file. `environment` is what held in this step, where
+        that is not what the writer was opened with.
         `missing` are sentences about what the step lacks; every reader of the run repeats them.
+        `origins` are what the numbers in its leaves stand for; nobody may change them from here on but
+        the encoding handed over before.
         """
         self._refuse_if_closed()
         if self._step is None:
@@ -199,7 +209,8 @@ class RunWriter:
         self._step = None
         groups = None if stacks is None else list(stacks)
         parents = None if construct is None else dict(construct)
-        self._thread.put(Finish(groups, parents, list(missing)), _RECORD_BYTES)
+        held = None if environment is None else dict(environment)
+        self._thread.put(Finish(groups, parents, list(missing), held, origins), _RECORD_BYTES)
 
     def close(self) -> dict[int, StepReport]:
         """Wait until everything is on disk; raise the failure of the writer, if any.

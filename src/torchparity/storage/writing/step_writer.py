@@ -26,6 +26,7 @@ from torchparity.storage.encoding.encode import (
     record_to_json,
 )
 from torchparity.storage.encoding.json_text import encode, encode_bare
+from torchparity.storage.encoding.origins import OriginTable
 from torchparity.storage.formats import TensorFormat, TensorSink
 from torchparity.storage.reading.layout import JOURNAL, TENSOR_FOLDER
 from torchparity.storage.writing.shared_tensor import SharedTensor
@@ -89,8 +90,12 @@ class StepWriter:
         stacks: Iterable[StackGroup] | None,
         construct: Mapping[str, str | None] | None,
         missing: Iterable[str],
+        environment: Mapping[str, str] | None = None,
+        origins: OriginTable | None = None,
     ) -> StepReport:
         """Write all files of the step; return the report on it."""
+        if environment is not None:
+            self._info = msgspec.structs.replace(self._info, environment=dict(environment))
         if self._sink is not None:
             self._sink.close()
         written = 0 if self._sink is None else self._sink.stored_bytes
@@ -102,11 +107,18 @@ class StepWriter:
         for name, lines in self._lines.items():
             if lines or (name == "dump.json" and not self._lines["debug.json"]):
                 head = encode(self._head([*missing, *self._left_out, *self._without_values()]))[:-1]
-                written += self._write_whole(name, head + b', "data": {\n' + b",\n".join(lines) + b"\n}}\n")
+                tail = self._tail(origins)
+                written += self._write_whole(name, head + b', "data": {\n' + b",\n".join(lines) + b"\n}" + tail)
         self._journal.close()
         (self._folder / JOURNAL).unlink()
         records = sum(map(len, self._lines.values()))
         return StepReport(self._folder, records, written, tuple(self._left_out), self._valueless)
+
+    def _tail(self, origins: OriginTable | None) -> bytes:
+        """Return what follows the records: the origins, unless a record was left out and their numbers are wrong."""
+        if origins is None or origins.records != len(self._lines["dump.json"]):
+            return b"}\n"
+        return b', "origins": [\n' + b",\n".join(map(encode, origins.entries)) + b"\n]}\n"
 
     def _without_values(self) -> list[str]:
         if not self._valueless:
@@ -181,6 +193,8 @@ class StepWriter:
         own: dict[str, object] = {"version": __version__, "run_id": self._info.run_id}
         if self._info.tool:
             own["converted_from"] = self._info.tool
+        if self._info.environment:
+            own["environment"] = self._info.environment
         if lines := list(missing):
             own["missing"] = lines
         return {

@@ -11,6 +11,7 @@ from pathlib import Path
 from torchparity.errors import InternalError, ParityError, RunWriteError
 from torchparity.records import Record, RunInfo, StackGroup
 from torchparity.storage.encoding.encode import EncodedRecord
+from torchparity.storage.encoding.origins import OriginTable
 from torchparity.storage.formats import TensorFormat
 from torchparity.storage.writing.bounded_queue import ByteBoundedQueue
 from torchparity.storage.writing.shared_tensor import SharedTensor
@@ -50,6 +51,8 @@ class Finish:
     stacks: Iterable[StackGroup] | None
     construct: Mapping[str, str | None] | None
     missing: Iterable[str]
+    environment: Mapping[str, str] | None = None  # None: that of the start
+    origins: OriginTable | None = None
 
 
 @dataclass(frozen=True)
@@ -131,7 +134,9 @@ class WritingThread:
         if isinstance(task, Store):
             step.store("", task.tensor, task.crc32)
         elif isinstance(task, Finish):
-            report = self.reports[self._number] = step.finish(task.stacks, task.construct, task.missing)
+            report = self.reports[self._number] = step.finish(
+                task.stacks, task.construct, task.missing, task.environment, task.origins
+            )
             self._space.finished_bytes += report.bytes
             self._step = None
         else:

@@ -1,0 +1,146 @@
+"""Lineage: which records, parameters or outside data the content of each storage comes from.
+
+A storage's content at one version has one `Source`, shared by all observed tensors that show it: nothing is
+done for each item of a record. Sources refer to no draft, tensor or storage; storages are found by their
+address, which `StorageGenerations` pins, and those that are still alive when a step ends keep their
+source, whose records are then those of an earlier step.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import torch
+
+from torchparity.recording.measuring.tensor_names import TensorNames
+from torchparity.storage import OriginTable
+
+_MOST_PARTS = 8
+_UNKNOWN = "unknown"
+
+
+class Source(msgspec.Struct, eq=False, gc=False):
+    """A producer of content, or several; `table` is that of the step in which it is used."""
+
+    text: str
+    table: OriginTable
+    is_record: bool = False
+    is_base: bool = False  # a name or uninitialised memory, which stays true when a part is written
+    parts: tuple[Source, ...] = ()
+    number: int | None = None  # of a record its position in the file, given when the step ends
+
+    def origin(self) -> int:
+        """Return the number that the file has for it; call it when the step is over."""
+        if self.number is None:
+            self.number = self.table.number([part.told() for part in self.parts or (self,)])
+        return self.number
+
+    def told(self) -> str:
+        """Return the text of a single producer; of a record that never came into the file nobody can tell."""
+        return _UNKNOWN if self.is_record and self.number is None else self.text
+
+
+class Lineage:
+    """Sources by the address of the storage, and the version at which each is true; changes need the cache's lock."""
+
+    def __init__(self) -> None:
+        self.sources: dict[int, Source] = {}
+        self.versions: dict[int, int] = {}
+        self.names = TensorNames()
+        self.is_blind = False  # calls are made between those that are seen
+        self._begin_step()
+
+    def _begin_step(self) -> None:
+        self.table = OriginTable()
+        self.outside, self.unknown = Source("outside", self.table), Source(_UNKNOWN, self.table)
+        self.uninitialised = Source("uninitialised", self.table, is_base=True)
+        self.may_be_gradient = self.may_be_anything = False  # what is seen for the first time
+        self.names.forget()
+
+    def record(self, name: str) -> Source:
+        """Return the source of what a record makes."""
+        return Source(name, self.table, True)
+
+    def trace(
+        self, tensor: torch.Tensor, storage: torch.UntypedStorage, version: int, maker: Source | None = None
+    ) -> Source:
+        """Return the source of a tensor: known, or made or written by `maker`, or told by what is seen of it."""
+        address = storage._cdata
+        known = self.sources.get(address)
+        if known is not None and self.versions.get(address) == version:
+            return known
+        if known is None:
+            source = maker or self._found(tensor, storage, address)
+        elif maker is None:
+            source = self.join(known, self.unknown)
+        else:
+            source = self._after_write(known, maker, tensor, storage)
+        self.sources[address], self.versions[address] = source, version
+        return source
+
+    def write(
+        self, tensor: torch.Tensor, storage: torch.UntypedStorage, version: int, writer: Source, *, surely: bool
+    ) -> None:
+        """Note that a tensor was, or without `surely` may have been, written; this is its version after that."""
+        known = self.sources.get(storage._cdata) or self._found(tensor, storage, storage._cdata)
+        source = self._after_write(known, writer, tensor, storage) if surely else self.join(known, writer)
+        self.sources[storage._cdata], self.versions[storage._cdata] = source, version
+
+    def exposed(self, source: Source) -> Source:
+        """Return the source of memory that may be written unseen at any time."""
+        return self.unknown if source.text == "outside" else self.join(source, self.unknown)
+
+    def join(self, *sources: Source) -> Source:
+        """Return several sources as one, in order, each once; of too many a name and the newest."""
+        parts = {part.text: part for source in sources for part in (source.parts or (source,))}
+        if len(parts) == 1:
+            return next(iter(parts.values()))
+        several = tuple(parts.values())
+        if len(several) > _MOST_PARTS:
+            first = several[:1] if several[0].is_base else ()
+            several = first + several[len(first) - _MOST_PARTS :]
+        return Source("", self.table, parts=several)
+
+    def forget(self, address: int) -> None:
+        """Forget a storage that is gone."""
+        self.sources.pop(address, None)
+        self.versions.pop(address, None)
+
+    def end_step(self, step: int) -> None:
+        """Turn the records of this step, which have their numbers, into records of an earlier one."""
+        earlier: dict[int, Source] = {}
+        self._begin_step()
+        ended = dict(self.sources)  # keeps them all until this is done, so that no id comes twice
+        for address, source in ended.items():
+            if id(source) not in earlier:
+                earlier[id(source)] = self.join(*(self._earlier(part, step) for part in source.parts or (source,)))
+            self.sources[address] = earlier[id(source)]
+
+    def _earlier(self, source: Source, step: int) -> Source:
+        if source.is_record and source.number is not None:
+            return Source(f"step{step} {source.text}", self.table)
+        return Source(source.told(), self.table, is_base=source.is_base)
+
+    def _after_write(
+        self, known: Source, writer: Source, tensor: torch.Tensor, storage: torch.UntypedStorage
+    ) -> Source:
+        """Return the source after a write: of all that was there a name remains, or everything where a part was."""
+        if tensor.numel() * tensor.element_size() != storage.nbytes():
+            return self.join(known, writer)
+        names = [part for part in known.parts or (known,) if part.is_base and part.text != "uninitialised"]
+        return self.join(*names, writer) if names else writer
+
+    def _found(self, tensor: torch.Tensor, storage: torch.UntypedStorage, address: int) -> Source:
+        """Return the source of a tensor that is seen for the first time and that no seen call made."""
+        names = self.names.find(tensor, address)
+        if names:
+            return self.join(*(Source(name, self.table, is_base=True) for name in names[:_MOST_PARTS]))
+        if isinstance(tensor, torch.nn.Parameter):
+            return Source("parameter", self.table, is_base=True)
+        may_be_made = (
+            self.is_blind
+            or self.may_be_anything
+            or (self.may_be_gradient and tensor.is_floating_point())
+            or torch._C._current_graph_task_id() != -1
+        )
+        is_known = tensor.is_leaf and not tensor.is_inference() and storage.resizable() and not may_be_made
+        return self.outside if is_known else self.unknown

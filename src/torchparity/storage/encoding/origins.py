@@ -1,0 +1,28 @@
+"""The list "origins" of a dump.json: what stands behind the numbers below zero in its leaves' "from".
+
+"from": 12      made by record number 12 of the file
+"from": -1      the first entry of "origins": a text, or a list of texts where there are several producers
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+
+class OriginTable(msgspec.Struct, eq=False, gc=False):
+    """The origins of one step that are no record of it, or several; numbers are valid for so many `records`."""
+
+    entries: list[str | list[str]] = []
+    records: int = 0
+    _numbers: dict[tuple[str, ...], int] = {}
+
+    def number(self, texts: Sequence[str]) -> int:
+        """Return the number that stands for these producers."""
+        key = tuple(texts)
+        number = self._numbers.get(key)
+        if number is None:
+            self.entries.append(key[0] if len(key) == 1 else list(key))
+            number = self._numbers[key] = -len(self.entries)
+        return number
