@@ -75,7 +75,7 @@ class Comparison:
     @cached_property
     def verdict(self) -> Verdict:
         """The answer: the kind of difference, where it is, and the sentence that says so."""
-        return judge(self.parts, self._coverage, options=self._options.search)
+        return judge(self.parts, self._coverage, self._options.limits)
 
     @property
     def first_divergence(self) -> Finding | None:
