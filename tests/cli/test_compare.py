@@ -458,7 +458,6 @@ def test_a_pattern_that_names_nothing_is_refused(runs, option, capsys):
     assert "Did you mean 'Functional.batch_norm.0.forward'?" in error and len(error.splitlines()) == 1
 
 
-@pytest.mark.xfail(reason="the judge does not read the options yet", strict=True)
 @pytest.mark.parametrize(
     ("options", "expected"),
     [

@@ -14,7 +14,7 @@ from torchparity.comparing.judging.coverage import Coverage, has_compared, is_he
 from torchparity.comparing.judging.judge import judge
 from torchparity.comparing.judging.sentences import finding_sentence
 from torchparity.comparing.judging.verdict import Finding, Verdict
-from torchparity.comparing.measuring.item_comparison import ItemComparison, Reason
+from torchparity.comparing.measuring.item_comparison import ItemComparison, Reason, counted_by_measure
 from torchparity.comparing.msprobe.columns import NUMERIC
 from torchparity.comparing.msprobe.rows import differs
 from torchparity.comparing.options import Options, refuse_unknown_patterns
@@ -136,7 +136,7 @@ class Comparison:
 
     def rows_compared(self) -> Counter[str]:
         """Return how many items were compared by what: values, statistics, checksums, shapes, arguments."""
-        return Counter(by for comparison in self.comparisons if (by := comparison.compared_by) is not None)
+        return counted_by_measure(self.comparisons)
 
     def write(self, folder: str | Path, formats: Sequence[str] = ("csv",), *, advice: bool = True) -> list[Path]:
         """Write a table for each part and format, and msprobe's advisor file; return what was written."""

@@ -64,16 +64,20 @@ def step_facts(part: RunPart) -> StepFacts:
 def _losses(records: Mapping[str, Record], parents: Mapping[str, str | None]) -> list[tuple[str, float]]:
     """Return the forward records of the losses with their values, in the order of their backward passes."""
     places = {name: place for place, name in enumerate(records)}
-    taken_in = _taken_in(records, places)
-    found: list[tuple[str, float]] = []
+    started: list[tuple[str, str, float]] = []
     for name, record in records.items():
         forward = records.get(forward_of(name)) if record.direction == "backward" else None
-        if forward is None:
-            continue
-        value = _started_from(record, forward)
-        uses = taken_in.get(repr(value), ())
-        if value is not None and not any(places[forward.name] < use < places[name] for use in uses):
-            found.append((forward.name, value))
+        value = _started_from(record, forward) if forward is not None else None
+        if forward is not None and value is not None:
+            started.append((name, forward.name, value))
+    if not started:
+        return []
+    taken_in = _taken_in(records, places)
+    found = [
+        (forward, value)
+        for name, forward, value in started
+        if not any(places[forward] < use < places[name] for use in taken_in.get(repr(value), ()))
+    ]
     return _without_wrappers(found, parents)
 
 
@@ -82,19 +86,32 @@ def _taken_in(records: Mapping[str, Record], places: Mapping[str, int]) -> dict[
     differentiated = {forward_of(name) for name, record in records.items() if record.direction == "backward"}
     uses: dict[str, list[int]] = {}
     for name in differentiated & records.keys():
-        for value in _numbers(records[name], "input"):
+        record = records[name]
+        if all(isinstance(leaf, TensorLeaf) and leaf.numel != 1 for leaf in record.input_args) and not (
+            record.input_kwargs
+        ):
+            continue  # most calls take no number in
+        for value in _numbers(record, "input"):
             uses.setdefault(repr(value), []).append(places[name])
     return uses
 
 
 def _started_from(backward: Record, forward: Record) -> float | None:
     """Return the number on which backward was called, if it is an output of this call: its gradient alone is 1."""
+    if not _is_alone(backward.input_args):
+        return None
     gradients = list(_tensors(backward, "input"))
     if [_number(leaf) for _, leaf in gradients] != [1.0]:
         return None
     place = gradients[0][0].partition(".")[2]
     outputs = {name.partition(".")[2]: leaf for name, leaf in _tensors(forward, "output")}
     return _number(outputs[place]) if place in outputs else None
+
+
+def _is_alone(gradients: Sequence[object]) -> bool:
+    """Tell whether the one tensor among a record's inputs, if it has one, may be a number; most hold many."""
+    first = gradients[0] if len(gradients) == 1 else None
+    return not isinstance(first, TensorLeaf) or first.numel == 1
 
 
 def _without_wrappers(
@@ -126,7 +143,7 @@ def _clipped_norms(records: Sequence[Record]) -> list[float]:
     """Return the norms to which clip_grad_norm_ adds its epsilon before it clamps the quotient at 1."""
     norms = []
     for place, record in enumerate(records):
-        if record.direction != "forward" or _operator(record.name) != "add":
+        if record.direction != "forward" or "add" not in record.name or _operator(record.name) != "add":
             continue
         norm, epsilon = _numbers(record, "input"), _scalars(record)
         if len(norm) == 1 and epsilon == [_CLIP_EPSILON]:

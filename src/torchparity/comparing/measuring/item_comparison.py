@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from enum import Enum
 
 import msgspec
 
 from torchparity.comparing.pairing.items import ItemPair, Side
-from torchparity.records import PairMetrics
+from torchparity.records import PairMetrics, TensorLeaf
 
 Number = int | float
 FourNumbers = tuple[Number | None, Number | None, Number | None, Number | None]  # of max, min, mean and norm
@@ -56,7 +58,11 @@ class NotCompared(msgspec.Struct, frozen=True, gc=False):
 
 
 Outcome = PairMetrics | StatisticsDifference | ChecksumDifference | NotCompared
-_MEASURES = {PairMetrics: "values", StatisticsDifference: "statistics", ChecksumDifference: "checksums"}
+_MEASURES: dict[type[Outcome], str] = {
+    PairMetrics: "values",
+    StatisticsDifference: "statistics",
+    ChecksumDifference: "checksums",
+}
 
 
 class ItemComparison(msgspec.Struct, frozen=True, gc=False):
@@ -146,3 +152,18 @@ class ItemComparison(msgspec.Struct, frozen=True, gc=False):
     def is_matched(self) -> bool:
         """Whether both runs have the item."""
         return self.pair.is_matched
+
+
+def counted_by_measure(comparisons: Iterable[ItemComparison]) -> Counter[str]:
+    """Return how many items were compared by what."""
+    counts = dict.fromkeys(_MEASURES, 0)
+    others: Counter[str] = Counter()
+    for comparison in comparisons:
+        if comparison.deviation is None:
+            continue
+        kind, side = comparison.outcome.__class__, comparison.pair.candidate
+        if kind is not NotCompared and side is not None and side.leaf.__class__ is TensorLeaf:  # nearly every item
+            counts[kind] += 1
+        elif (measure := comparison.compared_by) is not None:
+            others[measure] += 1
+    return others + Counter({_MEASURES[kind]: number for kind, number in counts.items()})
