@@ -116,6 +116,7 @@ TORCH_FILES = {
     "kernels.arenas.host",  # for typing alone
     "kernels.arenas.cuda",
     "kernels.arenas.cuda_buffers",
+    "kernels.arenas.device_signs",
     "kernels.arenas.portable",
 }
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torchparity
+from tests.faultbed.truth import is_among
 from torchparity import Comparison
 
 _OLDER = {"unpaired": "another model", "gap": "unrecorded step"}
@@ -51,7 +52,7 @@ def answer(
     comparison = torchparity.compare(candidate, baseline)
     kind, record, headline, said_step = said(comparison)
     rule, rule_step = first_no(comparison)
-    record_right = record in records and said_step == step
+    record_right = is_among(record, said_step, records, step)
     return {
         "said_kind": kind,
         "said_record": record,
@@ -61,5 +62,5 @@ def answer(
         "record_right": record_right,
         "kind_right": kind in kinds,
         "rule_record": rule,
-        "rule_right": rule in records and rule_step == step,
+        "rule_right": is_among(rule, rule_step, records, step),
     }

@@ -13,10 +13,10 @@ from tests.faultbed.answer import answer
 from tests.faultbed.catalogue import Catalogue
 from tests.faultbed.fault import Fault, Truth
 from tests.faultbed.plant import ExactKernels
-from tests.faultbed.program import Subject, make_program, record
+from tests.faultbed.program import Subject, Task, make_program, record
 from tests.faultbed.truth import Resolved, differences, resolve
 
-TASKS = ("tensor", "statistics")
+TASKS: tuple[Task, ...] = ("tensor", "statistics")
 SUBJECTS = models.SUBJECTS | heldout.SUBJECTS
 FAULTS = {fault.kind: fault for fault in (*operators.FAULTS, *arguments.FAULTS, *training.FAULTS, *heldout.FAULTS)}
 HELD_OUT_KINDS = frozenset(fault.kind for fault in heldout.FAULTS)
@@ -97,7 +97,7 @@ def run_case(folder: Path, case: Case) -> list[dict[str, Any]]:
     return [compare_again(folder, line) for line in lines]
 
 
-def _record(folder: Path, case: Case, subject: Subject, fault: Fault, catalogue: Catalogue, task: str) -> Truth:
+def _record(folder: Path, case: Case, subject: Subject, fault: Fault, catalogue: Catalogue, task: Task) -> Truth:
     program = make_program(subject)
     place = random.Random(case.name).choice(list(fault.places(catalogue, program)))
     truth = fault.plant(program, catalogue, place, case.amount)

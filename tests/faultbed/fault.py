@@ -17,7 +17,9 @@ class Truth:
     """The records that a user would call exact, and the kinds; `step` is the first that shows the fault.
 
     With a `family` the record is the first of that operator whose arguments differ, inside the optimizer: which call of
-    it that is depends on the model. `alone` says that the fault adds or takes away records.
+    it that is depends on the model. `alone`: the fault adds or takes away records, and the first backward record that
+    the candidate no longer has is as true. `kernel_returns_nothing`: what the call wrote is no output of its record, so
+    that the first record of the next step that receives it is as true.
     """
 
     records: frozenset[str]
@@ -25,6 +27,7 @@ class Truth:
     step: int = 0
     family: str = ""
     alone: bool = False
+    kernel_returns_nothing: bool = False
 
 
 @dataclass(frozen=True)

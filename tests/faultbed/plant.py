@@ -109,6 +109,10 @@ class _Skewed(torch.autograd.Function):
             return ctx.alter(gradients[0]), None
 
 
+def _apply(function: Any, *args: Any) -> Any:
+    return function.apply(*args)
+
+
 def wrong_output(alter: Alter) -> Change:
     """Return a change that alters the first floating-point tensor that a call returns, in place where the call is."""
 
@@ -125,7 +129,7 @@ def wrong_output(alter: Alter) -> Change:
             with torch.no_grad():
                 right.copy_(wrong)
             return output
-        parts[place] = _Replaced.apply(right, wrong) if right.requires_grad else wrong
+        parts[place] = _apply(_Replaced, right, wrong) if right.requires_grad else wrong
         return type(output)(parts) if is_list else parts[0]
 
     return change
@@ -140,7 +144,7 @@ def wrong_inputs(alter: Alter, *, only_first: bool = False) -> Change:
                 return value
             with torch.no_grad():
                 wrong = alter(value.detach().clone())
-            return _Replaced.apply(value, wrong) if value.requires_grad else wrong
+            return _apply(_Replaced, value, wrong) if value.requires_grad else wrong
 
         if only_first:
             return func(altered(args[0]), *args[1:], **kwargs)
@@ -153,7 +157,7 @@ def wrong_gradient(alter: Alter) -> Change:
     """Return a change that alters the gradient which the call hands to its first argument."""
 
     def change(func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        return func(_Skewed.apply(args[0], alter), *args[1:], **kwargs)
+        return func(_apply(_Skewed, args[0], alter), *args[1:], **kwargs)
 
     return change
 

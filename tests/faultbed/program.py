@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext, redirect_
 from dataclasses import dataclass, field
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import nn
@@ -18,6 +18,7 @@ from tests.faultbed.plant import ExactKernels, PlantedCall, sink
 from torchparity.calls.guard.mode_stack import take_off
 
 STEPS = 2
+Task = Literal["tensor", "statistics"]
 Batch = dict[str, torch.Tensor]
 OPTIMIZERS: Mapping[str, tuple[Any, dict[str, Any]]] = {
     "adamw": (torch.optim.AdamW, {"lr": 1e-2, "betas": (0.9, 0.99), "eps": 1e-3, "weight_decay": 0.1}),
@@ -84,15 +85,15 @@ def make_program(subject: Subject) -> Program:
     return Program(subject, model, batches, settings)
 
 
-def record(program: Program, path: Path, task: str) -> None:
+def record(program: Program, path: Path, task: Task) -> None:
     """Train two steps and record them: forward, backward, clipping, optimizer."""
     optimizer = program.make_optimizer()
     torch.manual_seed(program.seed)
     recording = torchparity.capture(path, model=program.model, task=task, level="mix", overwrite=True)
     try:
         with redirect_stdout(StringIO()), program.around(), recording as recorder, ExitStack() as modes:
-            for mode in program.above:
-                modes.enter_context(mode)
+            for above in program.above:
+                modes.enter_context(above)
             for step, batch in enumerate(program.batches):
                 _begin_step(program, step)
                 _train(program, optimizer, batch)
@@ -117,6 +118,6 @@ def _train(program: Program, optimizer: torch.optim.Optimizer, batch: Batch) -> 
     for part in parts:
         with program.context():
             loss = program.subject.loss(program.model, part)
-        (loss / count if count > 1 else loss).backward()
+        torch.autograd.backward(loss / count if count > 1 else loss)
     nn.utils.clip_grad_norm_(program.model.parameters(), program.max_norm)
     optimizer.step()

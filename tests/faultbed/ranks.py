@@ -12,12 +12,12 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 
-from tests.faultbed.program import Subject, make_program, record
+from tests.faultbed.program import Subject, Task, make_program, record
 
 RANKS = 2
 
 
-def record_on_ranks(subject: Subject, path: Path, task: str, strategy: str) -> None:
+def record_on_ranks(subject: Subject, path: Path, task: Task, strategy: str) -> None:
     """Train the subject on two processes with gloo, each with its half of the data."""
     with tempfile.NamedTemporaryFile() as meeting:
         mp.start_processes(  # type: ignore[no-untyped-call]
@@ -28,7 +28,7 @@ def record_on_ranks(subject: Subject, path: Path, task: str, strategy: str) -> N
         )
 
 
-def _on_rank(rank: int, name: str, path: Path, task: str, strategy: str, store: str) -> None:
+def _on_rank(rank: int, name: str, path: Path, task: Task, strategy: str, store: str) -> None:
     from tests.faultbed.models import SUBJECTS
 
     torch.set_num_threads(1)

@@ -21,7 +21,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from tests.faultbed import cases, clean
+from tests.faultbed import cases, clean, models
 
 PROCESSES = 2
 AT_ONCE = 6  # cases that a process is handed together
@@ -37,7 +37,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with ProcessPoolExecutor(PROCESSES, mp_context=get_context("spawn"), initializer=_start) as pool:
         if options.recompare:
             return _recompare(pool, folder, results, options)
-        names = sorted(cases.SUBJECTS)
+        names = sorted(cases.SUBJECTS if options.held_out else models.SUBJECTS)
+        if options.only.split("/")[0] in (*cases.SUBJECTS, "clean"):
+            names = [name for name in names if name == options.only.split("/")[0]]
         chosen: list[cases.Case] = []
         for found in pool.map(_prepare, [folder] * len(names), names):
             chosen += [case for case in found if case.is_held_out == options.held_out]
@@ -48,6 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         done = {line["id"].rsplit("/", 1)[0].removesuffix("/noisy").removesuffix("/plain") for line in read(results)}
         jobs: list[tuple[Callable[..., list[Line]], Any]] = [(_run_pairs, [name]) for name in pairs if name not in done]
         jobs += [(_run_cases, part) for part in _parts([case for case in chosen if case.name not in done])]
+        random.Random(0).shuffle(jobs)  # what an interrupted bed has run is a fair part of it
         _run_jobs(pool, folder, jobs, results)
     return 0
 

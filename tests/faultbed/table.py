@@ -23,8 +23,8 @@ Faults are planted in small models, one at a time, in a training of two steps (f
 and the run is compared with one without the fault. *Named* means that the answer has the exact record and the right
 kind. Strength is told in ULPs: the distance of the faulty record's output from the right one, relative to its norm and
 in units of the dtype's epsilon; a fault without strengths counts as large. The *rule* is msprobe's: the record of the
-first row that its table calls `No` or `Warning`; it tells no kinds, so the record alone counts. `make faultbed` runs the
-bed and writes this page; tests/faultbed has the models, the faults and their truths.
+first row that its table calls `No` or `Warning`; it tells no kinds, so the record alone counts. `make faultbed` runs
+the bed and writes this page; tests/faultbed has the models, the faults and their truths.
 """
 
 
@@ -40,7 +40,7 @@ def page(lines: list[Line], reasons: dict[str, str]) -> str:
     parts = [
         _INTRO,
         _section("All faults", _totals(plain)),
-        _section("By kind and strength", _by_kind(plain)),
+        _section("By kind and strength", "T: named on tensors. S: named on statistics.\n\n" + _by_kind(plain)),
         _section("By model", _table("model", _grouped(plain, "model"))),
         _section("Through noise", _NOISE + _totals(noisy) + "\n" + _table("kind", _grouped(noisy, "kind"))),
         _section("Clean pairs", _clean(pairs, reasons)),
@@ -50,12 +50,13 @@ def page(lines: list[Line], reasons: dict[str, str]) -> str:
         _section("Misses", _misses([line for line in faults if line["baseline"] == "plain"], reasons)),
         _section("Misses through noise", _misses(noisy, reasons)),
         _section("Void", _void(void)),
+        _section("Not confirmed", _unconfirmed([line for line in faults if line["baseline"] == "plain"])),
     ]
     return "\n".join(parts)
 
 
-_NOISE = """The same faults on a baseline with other rounding everywhere: what multiplies, sums or normalises is computed
-in float64 there and rounded once.
+_NOISE = """The same faults on a baseline with other rounding everywhere: what multiplies, sums or normalises is
+computed in float64 there and rounded once.
 
 """
 _HELD_OUT = """Two models and five kinds that were written first and not looked at while the judging was worked on.
@@ -69,11 +70,11 @@ def _section(title: str, text: str) -> str:
 
 def _share(lines: Iterable[Line], key: str) -> str:
     lines = list(lines)
-    return f"{sum(bool(line[key]) for line in lines)}/{len(lines)}" if lines else "–"
+    return f"{sum(bool(line[key]) for line in lines)}/{len(lines)}" if lines else "-"
 
 
 def _percent(lines: list[Line], key: str) -> str:
-    return f"{100 * sum(bool(line[key]) for line in lines) / len(lines):.0f} %" if lines else "–"
+    return f"{100 * sum(bool(line[key]) for line in lines) / len(lines):.0f} %" if lines else "-"
 
 
 def _totals(lines: list[Line]) -> str:
@@ -88,8 +89,8 @@ def _totals(lines: list[Line]) -> str:
 
 
 def _by_kind(lines: list[Line]) -> str:
-    """Return a row for each kind, and for each strength the ULPs and the named of tensors, of statistics, of the rule."""
-    head = " | ".join(f"{strength}: ULPs | tensor | statistics | rule" for strength in STRENGTHS)
+    """Return a row for each kind; for each strength the ULPs and the named: tensor, statistics, the rule on tensors."""
+    head = " | ".join(f"{strength}, ULPs | T | S | rule" for strength in STRENGTHS)
     rows = [f"| kind | {head} |", "|---" * (1 + 4 * len(STRENGTHS)) + "|"]
     for kind, of_kind in _grouped(lines, "kind"):
         cells = []
@@ -97,7 +98,7 @@ def _by_kind(lines: list[Line]) -> str:
             chosen = [line for line in of_kind if line["strength"] == strength]
             of_task = {task: [line for line in chosen if line["task"] == task] for task in TASKS}
             ulps = [line["ulps"] for line in of_task["tensor"] if line["ulps"]]
-            cells += [f"{median(ulps):.2g}" if ulps else "–", *(_share(of_task[task], "named") for task in TASKS)]
+            cells += [f"{median(ulps):.2g}" if ulps else "-", *(_share(of_task[task], "named") for task in TASKS)]
             cells.append(_share(of_task["tensor"], "rule_right"))
         rows.append(f"| {kind} | {' | '.join(cells)} |")
     return "\n".join(rows) + "\n"
@@ -160,6 +161,16 @@ def _void(void: list[Line]) -> str:
         told = "named" if line["named"] else f"said {line['said_kind']}"
         items.append(f"- `{line['id']}`: no bit of any tensor differs; {told}")
     return "\n".join(items) + "\n"
+
+
+def _unconfirmed(faults: list[Line]) -> str:
+    """Return the cases in which the first record that differs in its bits is none of those that the fault declares."""
+    items = [
+        f"- `{line['id']}`: {line['first_in_bits']} differs first"
+        for line in faults
+        if not line["confirmed"] and line["task"] == "tensor"
+    ]
+    return "\n".join(items) + "\n" if items else "None.\n"
 
 
 def main() -> int:

@@ -21,8 +21,8 @@ def steps(monkeypatch):
     handed_over: list[PendingStep] = []
     take = Recorder.take_step
 
-    def taken(recorder):
-        handed_over.append(take(recorder))
+    def taken(recorder, number):
+        handed_over.append(take(recorder, number))
         return handed_over[-1]
 
     monkeypatch.setattr(Recorder, "take_step", taken)

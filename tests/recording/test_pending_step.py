@@ -16,8 +16,8 @@ def steps(monkeypatch):
     taken: list[tuple[str, PendingStep]] = []
     take = Recorder.take_step
 
-    def noted(recorder):
-        step = take(recorder)
+    def noted(recorder, number):
+        step = take(recorder, number)
         taken.append((repr(step), step))
         return step
 

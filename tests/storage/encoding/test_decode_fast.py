@@ -19,12 +19,16 @@ TENSOR = {"type": "torch.Tensor", "dtype": "torch.float32", "shape": [2, 3]}
 NUMBERS = {"Max": 1.5, "Min": -1, "Mean": "nan", "Norm": None}
 
 values = st.one_of(
-    st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.sampled_from(["nan", "inf", "torch.x", ""])
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(allow_nan=False),
+    st.sampled_from(["nan", "inf", "torch.x", "", "A" * 43, "A" * 86]),
 )
 keys = st.sampled_from(
     [
         "type", "dtype", "shape", "Max", "Min", "Mean", "Norm", "requires_grad", "md5", "data_name", "zero", "nan",
-        "finite", "numel", "layout", "stored_in", "value", "group_ranks", "group_id", "format",
+        "finite", "numel", "layout", "stored_in", "value", "group_ranks", "group_id", "format", "sketch",
     ]
 )  # fmt: skip
 kinds = st.sampled_from(["torch.Tensor", "numpy.ndarray", "int", "float", "complex", "torch.Size", "slice", ""])

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from pathlib import Path
+
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,7 +13,9 @@ from hypothesis import strategies as st
 from torchparity import Record, TensorLeaf
 from torchparity.records import GroupLeaf, Statistics, ValueLeaf
 from torchparity.storage import record_to_json
-from torchparity.storage.encoding.decode_any import record_from_json
+from torchparity.storage.encoding import tensor_json
+from torchparity.storage.encoding.decode_any import MalformedError, record_from_json
+from torchparity.storage.encoding.decode_fast import QuickDecoder
 from torchparity.storage.encoding.json_text import encode
 from torchparity.tensors import DTYPES
 
@@ -68,3 +74,47 @@ def test_records_survive_their_json(arguments, keywords, output, is_recompute):
     assert encode(record_to_json(read)) == text
     assert [item.name for item in read.items()] == [item.name for item in record.items()]
     assert repr(read) == repr(record)
+
+
+finite = st.floats(allow_nan=False, allow_infinity=False, width=32)
+sketches = st.none() | st.binary(min_size=32, max_size=32) | st.binary(min_size=64, max_size=64)
+
+
+@given(st.builds(Statistics.of_finite, finite, finite, finite, finite, st.integers(0, 9), sketches), st.booleans())
+@settings(deadline=None)
+def test_a_sketch_survives_both_ways_of_writing_and_of_reading(statistics, is_stored):
+    leaf = TensorLeaf(dtype="torch.float32", shape=(3, 3), statistics=statistics, requires_grad=False)
+    written = tensor_json(leaf)
+    if is_stored:
+        leaf = msgspec.structs.replace(leaf, data_name="a.pt")
+        written = msgspec.Raw(encode(record_to_json(Record(name="a", direction="debug", value=leaf))))
+    entry = msgspec.Raw(b'{"input_args":[' + bytes(written) + b'],"input_kwargs":{},"output":[],"is_recompute":false}')
+
+    quick = QuickDecoder(Path("dump.json")).record("Torch.exp.0.forward", entry, debug=False)
+    slow = record_from_json("Torch.exp.0.forward", msgspec.json.decode(entry))
+
+    assert quick.input_args == slow.input_args == [leaf]
+    assert b"=" not in bytes(written)
+
+
+def test_counts_of_zero_are_left_out_beside_a_sketch_alone():
+    with_sketch, without = (Statistics.of_finite(1.0, 1.0, 1.0, 2.0, 0, sketch) for sketch in (bytes(32), None))
+    nonfinite = Statistics(*[math.nan] * 4, 1.0, 1.0, 1.0, 2.0, 1, 0, 0, 0, bytes(64))
+    entries = [
+        msgspec.json.decode(tensor_json(TensorLeaf(dtype="torch.float32", shape=(4,), statistics=statistics)))
+        for statistics in (with_sketch, without, nonfinite)
+    ]
+
+    assert ["zero" in entry for entry in entries] == [False, True, False]
+    assert [len(entry.get("sketch", "")) for entry in entries] == [43, 0, 86]
+    back = [record_from_json("a.b.0.forward", {"input_args": [entry]}).input_args[0].statistics for entry in entries]
+    assert back[:2] == [with_sketch, without]
+    assert (back[2].nan_count, back[2].zero_count, back[2].sketch) == (1, 0, bytes(64))
+
+
+@pytest.mark.parametrize("sketch", ["", "AAAA", "A" * 44, 5, ["A"], "é" * 43])
+def test_a_sketch_of_another_size_is_malformed(sketch):
+    entry = {"type": "torch.Tensor", "dtype": "torch.float32", "shape": [2], "Max": 1.0, "sketch": sketch}
+
+    with pytest.raises(MalformedError, match="sketch"):
+        record_from_json("Torch.exp.0.forward", {"input_args": [entry]})

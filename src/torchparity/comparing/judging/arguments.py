@@ -15,6 +15,8 @@ from torchparity.records import Leaf, TensorLeaf, ValueLeaf
 # smallest bfloat16 is off by 0.4 % from the smallest float32.
 ROUNDED_NUMBER = 1e-5
 ROUNDED_TO_ANOTHER_DTYPE = 2.0**-7
+# The largest numbers of dtypes: what a program masks with, in whatever dtype it computes.
+_LARGEST_NUMBERS = (65504.0, 3.3895313892515355e38, 3.4028234663852886e38, 1.7976931348623157e308)
 _COMPARED = frozenset({"bool", "int", "float", "complex", "slice", "torch.Size", "str"})
 _MISSING = "nothing"
 _LONGEST_TEXT = 60
@@ -43,6 +45,16 @@ def differing_arguments(record: JudgedRecord, rounding: float) -> list[ArgumentD
         elif _says_something(mine or other):
             alone.append((entry, mine is not None))
     return both + _one_sided(record, alone)
+
+
+def has_rounded_numbers(record: JudgedRecord, rounding: float) -> bool:
+    """Tell whether the call has a number that differs as much as rounding explains; its result may differ too."""
+    pairs = [
+        (mine.leaf, other.leaf)
+        for entry in record.items
+        if entry.is_input and (mine := entry.candidate) is not None and (other := entry.baseline) is not None
+    ]
+    return any(_differ(*pair, 0.0) and not _differ(*pair, rounding) for pair in pairs)
 
 
 def _one_sided(record: JudgedRecord, alone: Sequence[tuple[ItemComparison, bool]]) -> list[ArgumentDifference]:
@@ -76,6 +88,8 @@ def _differ(mine: Leaf, other: Leaf, rounding: float) -> bool:
         return False
     numbers = [value for value in (mine.value, other.value) if isinstance(value, (int, float))]
     if len(numbers) == 2 and "float" in (mine.type, other.type):
+        if rounding >= ROUNDED_TO_ANOTHER_DTYPE and all(abs(number) in _LARGEST_NUMBERS for number in numbers):
+            return False
         return abs(numbers[0] - numbers[1]) > rounding * max(map(abs, numbers))
     return True
 

@@ -11,6 +11,7 @@ from torchparity.records import TensorLeaf
 from torchparity.text import counted
 
 _MOST_DTYPES = 3
+_FLOATING = ("torch.float", "torch.bfloat", "torch.complex")
 
 
 def dtype_words(parts: Sequence[ComparedPart]) -> str:
@@ -36,5 +37,7 @@ def differing_dtypes(group: Sequence[ItemComparison]) -> Iterator[tuple[str, str
         if mine is None or other is None:
             continue
         left, right = mine.leaf, other.leaf
-        if isinstance(left, TensorLeaf) and isinstance(right, TensorLeaf) and left.dtype != right.dtype:
+        if not isinstance(left, TensorLeaf) or not isinstance(right, TensorLeaf) or left.dtype == right.dtype:
+            continue
+        if left.dtype.startswith(_FLOATING) and right.dtype.startswith(_FLOATING):  # a mask may be of any dtype
             yield left.dtype.removeprefix("torch."), right.dtype.removeprefix("torch.")

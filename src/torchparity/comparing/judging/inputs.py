@@ -68,6 +68,8 @@ def _computed(
         return None
     if not _is_shown_by_the_whole(entry, [maker for maker in records if maker is not None]):
         return None
+    if entry.deviation is None or entry.deviation <= tolerance(entry.pair):
+        return None  # autograd adds gradients of several uses up in place, in any order
     return context.finding(Kind.UNRECORDED, record, entry, sources=sources)
 
 

@@ -10,6 +10,7 @@ from torchparity.comparing.judging.arguments import (
     ROUNDED_TO_ANOTHER_DTYPE,
     ArgumentDifference,
     differing_arguments,
+    has_rounded_numbers,
 )
 from torchparity.comparing.judging.context import PartContext
 from torchparity.comparing.judging.inputs import input_finding
@@ -95,9 +96,12 @@ class RankSearch:
         received = input_finding(context, record)
         if received is not None:
             return received
+        rounding = self._rounding_of_numbers(context)
         returned = output_finding(context, record, reads_raw_memory=reads_raw_memory)
+        if returned is not None and has_rounded_numbers(record, rounding):
+            returned = None
         if record.direction == "forward" and (returned is None or returned.kind is not Kind.UNINITIALISED):
-            arguments = differing_arguments(record, self._rounding_of_numbers(context))
+            arguments = differing_arguments(record, rounding)
             if arguments:
                 return self._of_arguments(context, record, arguments, returned)
         if returned is not None and returned.kind is Kind.OPERATOR and returned.input_deviation > 0:

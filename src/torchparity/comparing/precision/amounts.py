@@ -31,6 +31,11 @@ class Amount(msgspec.Struct, frozen=True, gc=False):
         return self.norm / math.sqrt(self.count)
 
     @property
+    def reach(self) -> float:
+        """The root of the mean square in the run where it is larger."""
+        return math.hypot(self.norm, self.error) / math.sqrt(self.count)
+
+    @property
     def spread(self) -> float:
         """The root of the mean square of the error."""
         return self.error / math.sqrt(self.count)

@@ -102,7 +102,7 @@ def fused_product(out: Amount, given: Given, call: CallFacts) -> Budget:
         return unknown(out, given, call)
     factor = abs(_number(call, "input.value", _number(call, "input.3", 1.0)))
     start, left, right = given[0], given[1], given[2]
-    size = factor * min(left.largest * right.norm, left.norm * right.largest)
+    size = min(left.largest * right.norm, left.norm * right.largest)
     passed = start.error + factor * (of_factor(left, right, out, size) + of_factor(right, left, out, size))
     return Budget(FUSED * ROUNDING * (out.norm + start.norm), 0.0, EXACTLY * passed)
 
@@ -160,8 +160,9 @@ def power(out: Amount, given: Given, call: CallFacts) -> Budget:
     exponent = {"sqrt": 0.5, "rsqrt": -0.5}.get(stem, _number(call, "input.1", _number(call, "input.exponent", 2.0)))
     slope = abs(exponent)
     if exponent >= 1.0:
-        steepest = slope * part.largest ** (exponent - 1.0) if part.largest < 1e30 else math.inf
-        passed = min(steepest * part.error, MARGIN * slope * _twofold(part, out))
+        steepest = slope * (part.largest + part.error) ** (exponent - 1.0) if part.largest < 1e30 else math.inf
+        growth = (1.0 + min(part.deviation, 1e30)) ** min(exponent - 1.0, 8.0)
+        passed = min(steepest * part.error, MARGIN * slope * growth * _twofold(part, out))
     elif exponent > 0.0:
         crowded = part.count**0.25 * math.sqrt(part.error)  # |sqrt(a) - sqrt(b)| <= sqrt(|a - b|)
         passed = min(crowded if exponent == 0.5 else math.inf, MARGIN * MARGIN * slope * part.deviation * out.norm)
@@ -268,8 +269,9 @@ def of_factor(part: Amount, other: Amount, out: Amount, size: float | None = Non
     if not part.error:
         return 0.0
     repeated = part.error * stretch(part, out)
-    usual = max(repeated * other.rms, part.deviation * (out.norm if size is None else size))
-    return min(other.largest * repeated * EXACTLY, MARGIN * usual)
+    size = (out.norm if size is None else size) * (1.0 + other.deviation)
+    usual = max(repeated * other.reach, part.deviation * size)
+    return min((other.largest + other.error) * repeated * EXACTLY, MARGIN * usual)
 
 
 def of_quotient(above: Amount, below: Amount, out: Amount) -> float:

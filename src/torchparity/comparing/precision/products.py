@@ -69,10 +69,10 @@ def of_matrix(part: Amount, other: Amount, out: Amount, terms: float) -> float:
     """
     if not part.error:
         return 0.0
-    usual = other.rms * (math.sqrt(terms * out.count / part.count) + math.sqrt(terms))
-    passed = MARGIN * max(part.error * usual, part.deviation * out.norm)
+    usual = other.reach * (math.sqrt(terms * out.count / part.count) + math.sqrt(terms))
+    passed = MARGIN * max(part.error * usual, part.deviation * out.norm * (1.0 + other.deviation))
     repeated = max(1.0, out.count * terms / (part.count * max(1.0, other.count / terms)))  # batches, sliding windows
-    return min(passed, EXACTLY * part.error * other.norm * math.sqrt(repeated))
+    return min(passed, EXACTLY * part.error * (other.norm + other.error) * math.sqrt(repeated))
 
 
 def _split(given: Given, family: Family) -> tuple[Given, Given]:

@@ -100,11 +100,6 @@ class Lineage:
             several = first + several[len(first) - _MOST_PARTS :]
         return Source("", self.table, parts=several)
 
-    def forget(self, address: int) -> None:
-        """Forget a storage that is gone."""
-        self.sources.pop(address, None)
-        self.versions.pop(address, None)
-
     def end_step(self, step: int) -> None:
         """Turn the records of this step, which have their numbers, into records of an earlier one."""
         earlier: dict[int, Source] = {}
@@ -126,6 +121,8 @@ class Lineage:
         """Return the source after a write: of all that was there a name remains, or everything where a part was."""
         if tensor.numel() * tensor.element_size() != storage.nbytes():
             return self.join(known, writer)
+        if not known.parts and not known.is_base:
+            return writer
         names = [part for part in known.parts or (known,) if part.is_base and part.text != "uninitialised"]
         return self.join(*names, writer) if names else writer
 

@@ -147,8 +147,7 @@ class StorageGenerations:
     def forget_all(self) -> None:
         """Forget every storage: the recording is over."""
         self.end_step(0)
-        for address in list(self._pins):
-            self._unpin(address)
+        self._unpin(list(self._pins))
 
     def _pin(self, storage: torch.UntypedStorage, address: int) -> None:
         self._pins[address] = storage._weak_ref()
@@ -173,16 +172,18 @@ class StorageGenerations:
     def _drop_freed(self) -> None:
         self._pinned_bytes = 0
         expired = torch.UntypedStorage._expired
-        for address in [address for address, pin in self._pins.items() if expired(pin)]:
-            self._unpin(address)
+        self._unpin([address for address, pin in self._pins.items() if expired(pin)])
 
-    def _unpin(self, address: int) -> None:
-        """Forget a storage; the next one at this address is another."""
-        torch.UntypedStorage._free_weak_ref(self._pins.pop(address))  # type: ignore[no-untyped-call]
-        self._versions.pop(address, None)
-        self.current.pop(address, None)
-        self.uncacheable.discard(address)
-        self.lineage.forget(address)
+    def _unpin(self, addresses: Sequence[int]) -> None:
+        """Forget storages; the next ones at these addresses are others."""
+        free = torch.UntypedStorage._free_weak_ref
+        pins, tables = self._pins, (self._versions, self.current, self._sources, self._traced)
+        filled = [table for table in tables if table]  # some are empty when a step ends
+        for address in addresses:
+            free(pins.pop(address))  # type: ignore[no-untyped-call]
+            for table in filled:
+                table.pop(address, None)
+        self.uncacheable.difference_update(addresses)
 
     def _trace_all(
         self,
@@ -193,7 +194,13 @@ class StorageGenerations:
         maker: Source | None,
     ) -> None:
         """Trace the tensors of a list that are not known at their versions."""
-        traced = self._traced.get
+        traced, sources = self._traced, self._sources
         for place, (address, version) in enumerate(zip(addresses, versions, strict=True)):
-            if traced(address) != version:
-                self.lineage.trace(tensors[place], storages[place], version, maker)
+            if traced.get(address) == version:
+                continue
+            tensor, storage, known = tensors[place], storages[place], sources.get(address)
+            is_simple = maker is not None and known is not None and not known.parts and not known.is_base
+            if maker is not None and is_simple and tensor.nbytes == storage.nbytes():
+                sources[address], traced[address] = maker, version  # the state of an optimizer, written wholly
+            else:
+                self.lineage.trace(tensor, storage, version, maker)
