@@ -6,6 +6,7 @@ import pytest
 
 from tests.support.runs import write_linear_run
 from torchparity import compare
+from torchparity.comparing.judging.limits import Limits
 from torchparity.comparing.judging.record_patterns import matches
 from torchparity.errors import ConfigError
 
@@ -55,3 +56,8 @@ def test_a_tolerance_that_is_no_deviation_is_refused(tolerance, tmp_path):
 
     with pytest.raises(ConfigError, match="is no relative deviation; give a number from 0 on"):
         compare(run, run, tolerance=tolerance)
+
+
+@pytest.mark.parametrize("pattern", ["layers", "layers.0.mlp", "layers.0.mlp.MLP", "layers.*.mlp", LINEAR])
+def test_the_judge_goes_past_what_is_not_refused(pattern):
+    assert Limits(ignore=(pattern,)).ignores(LINEAR, ENCLOSING)
