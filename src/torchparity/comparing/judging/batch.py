@@ -69,7 +69,7 @@ def _other_first_dimensions(record: JudgedRecord) -> Iterator[tuple[int, int]]:
         mine, other = entry.candidate.leaf, entry.baseline.leaf
         if not isinstance(mine, TensorLeaf) or not isinstance(other, TensorLeaf) or mine.shape == other.shape:
             continue
-        if mine.shape and other.shape and mine.shape[1:] == other.shape[1:]:
+        if len(mine.shape) > 1 and mine.shape[1:] == other.shape[1:]:
             yield mine.shape[0], other.shape[0]
 
 
@@ -79,7 +79,10 @@ def _independent_items(context: PartContext) -> Iterator[tuple[JudgedRecord, Ite
     events = [Counter(family_of(name) for name in part.records if ".parameters_grad" in name) for part in parts]
     for record in context.records:
         is_gradient = record.direction == "parameters_grad"
-        if is_gradient and events[0][family_of(record.name)] != events[1][family_of(record.baseline_name)]:
+        if (
+            is_gradient
+            and events[0][family_of(record.name)] != events[1][family_of(record.baseline_name or record.name)]
+        ):
             continue
         if is_gradient or context.part.parents.get(record.name) == OPTIMIZER:
             yield from ((record, entry) for entry in record.items if are_tensors(entry))

@@ -14,7 +14,7 @@ from torchparity.comparing.judging.limits import Limits
 from torchparity.comparing.judging.part import ComparedPart
 from torchparity.comparing.judging.verdict import Finding, Kind
 from torchparity.comparing.measuring.item_comparison import ItemComparison
-from torchparity.comparing.pairing.records import RecordPair
+from torchparity.naming import forward_of
 from torchparity.records import Origin, TensorLeaf
 
 EarlierSteps = Mapping[int, Mapping[str, JudgedRecord]]
@@ -31,7 +31,7 @@ class PartContext:
         self.environments = (part.candidate.info.environment, part.baseline.info.environment)
         self.expectations = Expectations(self.by_name, part.parents, self.environments)
         self.containers = {parent for parent in part.parents.values() if parent is not None}
-        self._first_alone = min((position for position, pair in self.alone if not pair.is_recompute), default=None)
+        self._alone_by_name = {entry.record.name: entry for entry in self.alone if entry.is_candidates}
 
     @cached_property
     def has_other_dtypes(self) -> bool:
@@ -56,6 +56,19 @@ class PartContext:
                         pending.append(origin.name)
         return list(found.values())
 
+    def lacks_forward(self, record: JudgedRecord) -> bool:
+        """Tell whether a backward record's forward call is not recorded, so that nobody knows what it received."""
+        return record.direction != "forward" and forward_of(record.name) not in self.by_name
+
+    def is_in_backward(self, record: JudgedRecord) -> bool:
+        """Tell whether backward has begun before a record: what it receives then may be a gradient."""
+        return self._first_backward is not None and self._first_backward < record.position
+
+    @cached_property
+    def _first_backward(self) -> int | None:
+        backward = (record.position for record in self.records if record.direction == "backward")
+        return next(backward, None)
+
     def maker(self, origin: Origin) -> JudgedRecord | None:
         """Return the pair of records that made something, in this step or in an earlier one."""
         if origin.kind == "record":
@@ -64,11 +77,17 @@ class PartContext:
             return self.earlier.get(origin.step, {}).get(origin.name)
         return None
 
-    def alone_before(self, position: int) -> RecordPair | None:
+    def alone_before(self, position: int) -> str | None:
         """Return the first record before a position that only one run has."""
-        if self._first_alone is None or self._first_alone > position:
-            return None
-        return next(pair for place, pair in self.alone if place == self._first_alone)
+        for entry in self.alone:
+            if entry.judged.position < position and not entry.record.is_recompute:
+                return entry.record.name
+        return None
+
+    def candidates_alone(self, name: str) -> JudgedRecord | None:
+        """Return a record that only the candidate has."""
+        entry = self._alone_by_name.get(name)
+        return None if entry is None else entry.judged
 
     def finding(
         self,
@@ -83,6 +102,7 @@ class PartContext:
         explanation: str = "",
         is_shown: bool = True,
         is_certain: bool = True,
+        deviation: float | None = None,
     ) -> Finding:
         """Return a finding about one item of a record."""
         return Finding(
@@ -94,7 +114,7 @@ class PartContext:
             baseline_record=record.baseline_name,
             item=record.short_name(entry),
             module=self.part.parents.get(record.name),
-            deviation=entry.deviation or 0.0,
+            deviation=entry.deviation or 0.0 if deviation is None else deviation,
             expected=expected,
             input_deviation=record.input_deviation,
             values=values,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
-from torchparity.comparing.judging.judged_record import JudgedRecord, are_tensors
+from torchparity.comparing.judging.judged_record import AloneRecord, JudgedRecord, are_tensors
 from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.comparing.pairing.items import ItemPair, Side
 from torchparity.naming import backward_of
@@ -27,6 +27,7 @@ class DataFlow:
         self._records = records
         self.by_name: Mapping[str, JudgedRecord] = {record.name: record for record in records}
         self._candidate_name = {record.baseline_name: record.name for record in records}
+        self._made_alone: set[object] | None = None
         self.is_recorded = candidate.tells_origins and baseline.tells_origins
 
     def origins(self, entry: ItemComparison) -> tuple[Origin, ...]:
@@ -57,10 +58,12 @@ class DataFlow:
         """Return the forward records that received a parameter."""
         return self._users.get(name, ())
 
-    def was_computed_before(self, entry: ItemComparison, position: int) -> bool:
-        """Tell whether an earlier record of the baseline returned the same content."""
-        maker = self._makers_by_content.get(content_of(entry.pair))
-        return maker is not None and self.by_name[maker].position < position
+    def was_computed_alone(self, entry: ItemComparison, alone: Sequence[AloneRecord]) -> bool:
+        """Tell whether a record that only the baseline has returned the same content."""
+        if self._made_alone is None:
+            items = (item for record in alone if not record.is_candidates for item in record.judged.items)
+            self._made_alone = {content_of(item.pair) for item in items if not item.is_input}
+        return content_of(entry.pair) in self._made_alone
 
     def _told(self, part: RunPart, side: Side | None) -> tuple[Origin, ...]:
         return part.origins_of(side.leaf) if side is not None and isinstance(side.leaf, TensorLeaf) else ()

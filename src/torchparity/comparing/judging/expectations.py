@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+import msgspec
+
 from torchparity.comparing.judging.judged_record import JudgedRecord
 from torchparity.comparing.judging.operator_families import Family, families_of
 from torchparity.comparing.judging.operators import operator_of
@@ -33,6 +35,7 @@ class Expectations:
         environments: Sequence[Mapping[str, str]],
     ) -> None:
         self._records, self._parents, self._environments = records, parents, environments
+        self._autocast = _autocast_dtype(environments)
 
     def of(self, record: JudgedRecord, output: ItemComparison) -> Expectation:
         """Return what rounding explains of an output's deviation."""
@@ -47,8 +50,18 @@ class Expectations:
             in_optimizer=self._parents.get(record.name) == OPTIMIZER,
             uses_tf32=self._uses_tf32(record.name),
         )
-        return expected(returned, received, call)
+        cast_to = self._autocast
+        return expected(
+            returned, received, call if cast_to is None else msgspec.structs.replace(call, computes_in=cast_to)
+        )
 
     def _uses_tf32(self, record: str) -> bool:
         keys = [_TF32_KEYS[family] for family in families_of(operator_of(record)) if family in _TF32_KEYS]
         return any(environment.get(key) == "on" for environment in self._environments for key in keys)
+
+
+def _autocast_dtype(environments: Sequence[Mapping[str, str]]) -> str | None:
+    """Return the dtype that autocast computes in, in one of the runs alone: "cuda bfloat16" is torch.bfloat16."""
+    said = {environment.get("autocast", "off") for environment in environments}
+    dtypes = [words.split()[-1] for words in said if words.split()[-1].startswith(("float", "bfloat"))]
+    return f"torch.{dtypes[0]}" if len(said) > 1 and dtypes else None

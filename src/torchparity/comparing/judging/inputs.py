@@ -59,12 +59,12 @@ def _computed(
     alone = _only_in_one_run(context, makers, other)
     if alone is not None:
         if _is_beyond_ancestors(context, entry, alone):
-            return context.finding(Kind.CALL, record, entry, sources=sources, partner=alone)
+            return _of_call_alone(context, record, entry, alone)
         return None
     records = [context.maker(origin) for origin in makers]
     if any(maker is None or maker.deviation != 0 or maker.passes_on for maker in records):
         return None
-    if any(maker is not None and _counts_nothing(maker) for maker in records):
+    if any(maker is not None and _counts_nothing(maker) and not _received_equals(maker) for maker in records):
         return None
     if not _is_shown_by_the_whole(entry, [maker for maker in records if maker is not None]):
         return None
@@ -97,6 +97,21 @@ def _is_beyond_ancestors(context: PartContext, entry: ItemComparison, alone: str
 def _counts_nothing(maker: JudgedRecord) -> bool:
     """Tell whether a record returned nothing to compare: it wrote in place."""
     return not any(not entry.is_input and are_tensors(entry) for entry in maker.items)
+
+
+def _received_equals(maker: JudgedRecord) -> bool:
+    """Tell whether all tensors that a record received are known to be equal."""
+    return all(entry.deviation == 0 for entry in maker.items if entry.is_input and are_tensors(entry))
+
+
+def _of_call_alone(context: PartContext, record: JudgedRecord, entry: ItemComparison, alone: str) -> Finding:
+    """Return a finding about a call that only one run makes: at the call, if it is the candidate's."""
+    extra = context.candidates_alone(alone)
+    if extra is None or not extra.items:
+        return context.finding(Kind.CALL, record, entry, partner=alone)
+    returned = next((item for item in extra.items if not item.is_input), extra.items[0])
+    reached = f"{record.name}.{record.short_name(entry)}"
+    return context.finding(Kind.CALL, extra, returned, partner=alone, explanation=reached, deviation=entry.deviation)
 
 
 def _is_shown_by_the_whole(entry: ItemComparison, makers: Sequence[JudgedRecord]) -> bool:
@@ -137,12 +152,13 @@ def _by_content(context: PartContext, record: JudgedRecord, entry: ItemCompariso
     makers = [maker for maker in makers if maker.position < record.position]
     if any(maker.deviation != 0 for maker in makers):
         return None
-    kind = Kind.UNRECORDED if makers or record.direction != "forward" else _kind_by_content(context, record, entry)
+    was_computed = bool(makers) or context.flow.was_computed_alone(entry, context.alone)
+    kind = _kind_by_content(context, record, entry)
+    if was_computed or record.direction != "forward" or (kind is Kind.DATA and context.is_in_backward(record)):
+        kind = Kind.UNRECORDED
     alone = context.alone_before(record.position)
     if kind is not Kind.WEIGHTS and alone is not None:
-        partner = alone.candidate or alone.baseline
-        name = partner.name if partner is not None else None
-        return context.finding(Kind.CALL, record, entry, partner=name, is_certain=False)
+        return context.finding(Kind.CALL, record, entry, partner=alone, is_certain=False)
     return context.finding(kind, record, entry, sources=[maker.name for maker in makers], is_certain=False)
 
 

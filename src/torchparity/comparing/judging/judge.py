@@ -100,6 +100,8 @@ def _first(placed: Sequence[Placed], searches: Searches) -> Finding | None:
         cause = next((argument for argument in quiet if _causes(argument, finding, searches)), None)
         if cause is None:
             return finding
+        if finding.kind is Kind.ARGUMENT:
+            return msgspec.structs.replace(cause, is_shown=True, explanation=f"and so {finding.record} differs")
         return msgspec.structs.replace(cause, is_shown=True, explanation="which shows in later records alone")
     return next((finding for finding in quiet if _has_effect(finding, searches)), None)
 
@@ -115,6 +117,8 @@ def _causes(argument: Finding, effect: Finding, searches: Searches) -> bool:
         return False
     if _has_effect(argument, searches) or not effect.is_certain:
         return True
+    if effect.kind is Kind.ARGUMENT and (argument.step, argument.module) == (effect.step, effect.module):
+        return True  # one setting is passed to several calls, of which not all show it
     return any(source.endswith(argument.record) for source in effect.sources)
 
 

@@ -9,7 +9,7 @@ import msgspec
 from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.comparing.pairing.records import RecordPair
 from torchparity.naming import is_module_name
-from torchparity.records import TensorLeaf
+from torchparity.records import Record, TensorLeaf
 
 
 class JudgedRecord(msgspec.Struct, eq=False):
@@ -20,7 +20,7 @@ class JudgedRecord(msgspec.Struct, eq=False):
     """
 
     name: str
-    baseline_name: str
+    baseline_name: str | None  # None where only the candidate has the record
     direction: str
     first_row: int
     position: int  # in the order of time
@@ -51,9 +51,16 @@ class JudgedRecord(msgspec.Struct, eq=False):
 
     def short_name(self, comparison: ItemComparison) -> str:
         """Return an item's name without its record."""
-        if comparison.candidate is not None:
-            return comparison.candidate.name.removeprefix(f"{self.name}.")
-        return comparison.name.removeprefix(f"{self.baseline_name}.")
+        prefix = self.name if comparison.candidate is not None else self.baseline_name
+        return comparison.name.removeprefix(f"{prefix}.")
+
+
+class AloneRecord(msgspec.Struct, eq=False):
+    """A record that only one run has."""
+
+    judged: JudgedRecord
+    record: Record
+    is_candidates: bool
 
 
 def are_tensors(comparison: ItemComparison) -> bool:
@@ -76,8 +83,8 @@ def is_whole(comparison: ItemComparison) -> bool:
 
 def judged_records(
     pairs: Sequence[RecordPair], groups: Sequence[Sequence[ItemComparison]]
-) -> tuple[list[JudgedRecord], list[tuple[int, RecordPair]]]:
-    """Return the records of both runs in the order of time, and those of one run alone, each with its position.
+) -> tuple[list[JudgedRecord], list[AloneRecord]]:
+    """Return the records of both runs in the order of time, and those of one run alone.
 
     Gradients of parameters may stand among forward records, and belong after the last backward record.
     """
@@ -86,16 +93,21 @@ def judged_records(
         first_rows.append(rows)
         rows += len(group)
     numbers = _in_order_of_time(pairs)
-    both, alone = [], []
+    both: list[JudgedRecord] = []
+    alone: list[AloneRecord] = []
     for position, number in enumerate(numbers):
-        pair = pairs[number]
-        if pair.candidate is None or pair.baseline is None:
-            alone.append((position, pair))
+        mine, other = pairs[number].candidate, pairs[number].baseline
+        record = mine or other
+        if record is None:
             continue
-        name, baseline_name = pair.candidate.name, pair.baseline.name
-        both.append(
-            JudgedRecord(name, baseline_name, pair.candidate.direction, first_rows[number], position, groups[number])
+        baseline_name = other.name if other is not None else None
+        judged = JudgedRecord(
+            record.name, baseline_name, record.direction, first_rows[number], position, groups[number]
         )
+        if mine is None or other is None:
+            alone.append(AloneRecord(judged, record, mine is not None))
+        else:
+            both.append(judged)
     return both, alone
 
 

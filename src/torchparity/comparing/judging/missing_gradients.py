@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from torchparity.comparing.judging.arguments import differing_arguments
 from torchparity.comparing.judging.context import PartContext
 from torchparity.comparing.judging.inputs import text_of
 from torchparity.comparing.judging.judged_record import JudgedRecord, are_tensors
@@ -23,8 +24,7 @@ def missing_gradient(context: PartContext) -> Finding | None:
     lost = _first_one_sided(context)
     if lost is not None:
         return _lost(context, *lost)
-    sides = [pair.candidate or pair.baseline for _, pair in context.alone]
-    if not any(side is not None and side.direction == "backward" for side in sides):
+    if not any(entry.record.direction == "backward" for entry in context.alone):
         return None
     for record in context.records:
         if record.direction == "forward" and not record.passes_on and record.name not in context.containers:
@@ -76,6 +76,10 @@ def _lost(context: PartContext, record: JudgedRecord, entry: ItemComparison) -> 
     having = _SIDES[0] if _is_tensor(entry.candidate) else _SIDES[1]
     explanation = f"only {having} returns {record.short_name(entry)}"
     forward = context.by_name.get(forward_of(record.name))
+    arguments = differing_arguments(forward, 0.0) if forward is not None else []
+    if forward is not None and arguments:
+        chosen, effect = arguments[0], "and so a gradient is missing"
+        return context.finding(Kind.ARGUMENT, forward, chosen.item, values=chosen.values, explanation=effect)
     for received in forward.items if forward is not None else ():
         if received.is_input and _asks_in_one_run(received) and forward is not None:
             explanation = _not_asked(context, forward, received)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from torchparity.comparing.judging.cancellation import is_cancelled
 from torchparity.comparing.judging.context import PartContext
 from torchparity.comparing.judging.judged_record import JudgedRecord, is_whole
 from torchparity.comparing.judging.operators import chooses, draws, rate_items, returns_raw_memory
@@ -11,7 +12,7 @@ from torchparity.comparing.judging.verdict import Finding, Kind
 from torchparity.comparing.measuring.deviation import has_other_shape
 from torchparity.comparing.measuring.item_comparison import ItemComparison, Reason
 from torchparity.comparing.precision.facts import Expectation
-from torchparity.records import ValueLeaf
+from torchparity.records import TensorLeaf, ValueLeaf
 
 # From here on an operator is not linear in what its inputs are off by, and nothing can be expected of it.
 _LARGEST_JUDGED_INPUT = 0.05
@@ -23,11 +24,16 @@ def output_finding(context: PartContext, record: JudgedRecord, *, reads_raw_memo
         return None  # nobody knows what it received
     if record.input_deviation > _LARGEST_JUDGED_INPUT or returns_raw_memory(record.name):
         return None
+    other_form = next(filter(_has_other_dimensions, record.items), None)
+    if other_form is not None:
+        return context.finding(Kind.SHAPE, record, other_form, deviation=math.inf)
     wrong: list[tuple[float, ItemComparison, Expectation]] = []
     for entry in record.returned:
         if not entry.deviation or _is_other_choice(record, entry):
             continue
         expectation = context.expectations.of(record, entry)
+        if context.lacks_forward(record) and is_cancelled(entry, record.received):
+            continue
         allowed = expectation.tolerance if context.limits.tolerance is None else context.limits.tolerance
         if entry.deviation > allowed:
             excess = entry.deviation / allowed if allowed else math.inf
@@ -44,6 +50,13 @@ def output_finding(context: PartContext, record: JudgedRecord, *, reads_raw_memo
         explanation=expectation.reason,
         is_certain=context.flow.is_recorded or record.has_equal_inputs,
     )
+
+
+def _has_other_dimensions(entry: ItemComparison) -> bool:
+    """Tell whether an output is a tensor of fewer or more dimensions than the baseline's."""
+    if entry.is_input or not entry.pair.is_replaced or entry.candidate is None:
+        return False
+    return isinstance(entry.candidate.leaf, TensorLeaf) and entry.pair.replaces_tensor
 
 
 def _is_other_choice(record: JudgedRecord, entry: ItemComparison) -> bool:

@@ -91,10 +91,10 @@ class RankSearch:
         self._note_equality(context, record)
 
     def _found(self, context: PartContext, record: JudgedRecord, *, reads_raw_memory: bool) -> Finding | None:
-        if record.passes_on:
-            return None
+        if record.passes_on and record.direction == "backward":
+            return None  # in one run it has the gradient of all that use what it passed on
         received = input_finding(context, record)
-        if received is not None:
+        if received is not None or record.passes_on:
             return received
         rounding = self._rounding_of_numbers(context)
         returned = output_finding(context, record, reads_raw_memory=reads_raw_memory)
@@ -146,7 +146,7 @@ class RankSearch:
         return context.finding(Kind.OPERATOR, origin, entry, expected=entry.deviation or 0.0, explanation=explanation)
 
     def _note_equality(self, context: PartContext, record: JudgedRecord) -> None:
-        if record.deviation == 0 or record.passes_on:
+        if not record.deviation or record.passes_on:
             return
         if self._is_equal_so_far and record.has_equal_inputs and record.returned and self._first_unequal is None:
             worst = max(record.returned, key=lambda entry: entry.deviation or 0.0)
@@ -216,7 +216,7 @@ class RankSearch:
         if not any(self._tainted.values()):
             return False
         if not context.flow.is_recorded:
-            return True
+            return record.input_deviation > 0 or not record.received
         tainted = self._tainted[context.part.step]
         if record.direction == "backward":
             forward = forward_of(record.name)

@@ -106,6 +106,8 @@ def _nonfinite(finding: Finding, off: str) -> str:
 
 
 def _call(finding: Finding, off: str) -> str:
+    if finding.partner == finding.record:
+        return f"only the candidate makes this call; {finding.explanation}, which receives its result, {off}"
     return f"its input differs after {finding.partner}, which only one run has; {finding.item} {off}"
 
 

@@ -57,6 +57,7 @@ class ItemPair(msgspec.Struct, frozen=True, gc=False):
     is_first: bool = False  # of its record
     is_fuzzy: bool = False
     is_replaced: bool = False
+    replaces_tensor: bool = False  # of other dimensions, so that the two have nothing to compare
 
     @property
     def is_matched(self) -> bool:
@@ -98,7 +99,12 @@ def item_pairs(candidate: Record | None, baseline: Record | None, *, is_fuzzy: b
         mine = Side(f"{name}.{place}" if place else name, leaf)
         is_replaced = other is not None and partner is None
         is_partner_fuzzy = is_fuzzy and partner is not None
-        pairs.append(ItemPair(name, item.role, direction, mine, partner, not pairs, is_partner_fuzzy, is_replaced))
+        replaces_tensor = is_replaced and isinstance(leaf, TensorLeaf) and isinstance(right[place].leaf, TensorLeaf)
+        pairs.append(
+            ItemPair(
+                name, item.role, direction, mine, partner, not pairs, is_partner_fuzzy, is_replaced, replaces_tensor
+            )
+        )
     for place, item in right.items():
         side = Side(f"{partner_name}.{place}" if place else partner_name, item.leaf)
         pairs.append(ItemPair(name, item.role, direction, None, side, not pairs))

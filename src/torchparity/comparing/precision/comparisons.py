@@ -8,7 +8,8 @@ from typing import TypeVar
 
 from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.comparing.precision.facts import CallFacts, Received, Returned
-from torchparity.naming import parse_record
+from torchparity.errors import RecordNameError
+from torchparity.naming import RecordName, parse_record
 from torchparity.records import TensorLeaf, ValueLeaf
 
 _Kind = TypeVar("_Kind", bound=Received)
@@ -32,7 +33,10 @@ def call_of(
     uses_tf32: bool = False,
 ) -> CallFacts:
     """Return the facts of the call whose items are `comparisons`; `behind` are the items of its forward record."""
-    record = parse_record(comparisons[0].record)
+    try:
+        record = parse_record(comparisons[0].record)
+    except RecordNameError:  # a name that somebody wrote by hand
+        record = RecordName("", "", None, "forward")
     is_backward = comparisons[0].direction == "backward"
     inputs = [entry for entry in behind if entry.is_input] if is_backward else []
     return CallFacts(
