@@ -126,7 +126,6 @@ MASK = {"dtype": "torch.bool", "Mean": None, "Norm": None, "Min": False}
     ("left", "right", "kind"),
     [
         pytest.param(tensor(Max=True, **MASK), tensor(Max=False, **MASK), "operator", id="mask"),
-        pytest.param(None, constant(1.0), "operator", id="nothing"),
         pytest.param(constant(1.0, shape=[2, 1]), constant(1.0), "shape", id="dimensions"),
         pytest.param(constant(1.0, shape=[3]), constant(1.0), "shape", id="shape"),
     ],
@@ -242,10 +241,11 @@ def test_a_wrong_gradient_of_a_bias_is_a_divergence(compare):
     assert compare(*runs).first_divergence.kind == "operator"
 
 
-@pytest.mark.parametrize(("received", "kind"), [((1.0, 1.0), "operator"), ((1.0, 1.0000001), None)])
-def test_an_optimizer_is_blamed_only_where_its_inputs_are_equal(tmp_path, received, kind):
+@pytest.mark.parametrize("received", [(1.0, 1.0), (1.0, 1.0000001)], ids=["equal", "rounded"])
+@pytest.mark.parametrize(("written", "kind"), [((1.0, 1.5), "operator"), ((1.0, 1.0000001), None)])
+def test_an_optimizer_is_excused_within_bounds(tmp_path, received, written, kind):
     runs = []
-    for name, value, output in zip(("candidate", "baseline"), received, (1.0, 1.5), strict=True):
+    for name, value, output in zip(("candidate", "baseline"), received, written, strict=True):
         runs.append(
             write_dump(tmp_path / name, {"Tensor.addcdiv_.0.forward": call([constant(value)], [constant(output)])})
         )

@@ -27,6 +27,8 @@ def batch_sizes(searches: Mapping[int, RankSearch]) -> tuple[int, int] | None:
     for search in searches.values():
         for context in search.contexts.values():
             for record in context.records:
+                if context.part.parents.get(record.name) == OPTIMIZER or "_foreach_" in record.name:
+                    continue  # lists of another length show tensors of other parameters
                 sizes.update(set(_other_first_dimensions(record)))
     if not sizes:
         return None

@@ -60,6 +60,12 @@ class PartContext:
         """Tell whether a backward record's forward call is not recorded, so that nobody knows what it received."""
         return record.direction != "forward" and forward_of(record.name) not in self.by_name
 
+    @cached_property
+    def has_same_seed(self) -> bool:
+        """Whether both runs say that they have the same seed."""
+        seeds = [environment.get("seed") for environment in self.environments]
+        return seeds[0] is not None and seeds[0] == seeds[1]
+
     def is_in_backward(self, record: JudgedRecord) -> bool:
         """Tell whether backward has begun before a record: what it receives then may be a gradient."""
         return self._first_backward is not None and self._first_backward < record.position
@@ -77,12 +83,23 @@ class PartContext:
             return self.earlier.get(origin.step, {}).get(origin.name)
         return None
 
-    def alone_before(self, position: int) -> str | None:
-        """Return the first record before a position that only one run has."""
+    def alone_before(self, record: JudgedRecord) -> str | None:
+        """Return the first record before another that only one run has, in the order of that run."""
+        if not self.alone:
+            return None
+        place = self._baseline_order.get(record.baseline_name or "", 0)
         for entry in self.alone:
-            if entry.judged.position < position and not entry.record.is_recompute:
-                return entry.record.name
+            name = entry.record.name
+            is_before = entry.judged.position < record.position
+            if not entry.is_candidates:
+                is_before = self._baseline_order.get(name, place) < place
+            if is_before and not entry.record.is_recompute:
+                return name
         return None
+
+    @cached_property
+    def _baseline_order(self) -> dict[str, int]:
+        return {name: number for number, name in enumerate(self.part.baseline.records)}
 
     def candidates_alone(self, name: str) -> JudgedRecord | None:
         """Return a record that only the candidate has."""

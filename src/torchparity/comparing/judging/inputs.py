@@ -156,7 +156,7 @@ def _by_content(context: PartContext, record: JudgedRecord, entry: ItemCompariso
     kind = _kind_by_content(context, record, entry)
     if was_computed or record.direction != "forward" or (kind is Kind.DATA and context.is_in_backward(record)):
         kind = Kind.UNRECORDED
-    alone = context.alone_before(record.position)
+    alone = context.alone_before(record)
     if kind is not Kind.WEIGHTS and alone is not None:
         return context.finding(Kind.CALL, record, entry, partner=alone, is_certain=False)
     return context.finding(kind, record, entry, sources=[maker.name for maker in makers], is_certain=False)

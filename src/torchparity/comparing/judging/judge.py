@@ -18,6 +18,7 @@ from torchparity.comparing.judging.ranks import Placed, ordered
 from torchparity.comparing.judging.sentences import agreement_sentence, amount_text, finding_sentence
 from torchparity.comparing.judging.tf32 import EXPLANATION, looks_like_tf32, of_tf32
 from torchparity.comparing.judging.verdict import Agreement, Finding, Kind, Verdict
+from torchparity.naming import OPTIMIZER
 
 _MOST_OTHERS = 5
 _MOST_REMARKS = 3
@@ -117,7 +118,7 @@ def _causes(argument: Finding, effect: Finding, searches: Searches) -> bool:
         return False
     if _has_effect(argument, searches) or not effect.is_certain:
         return True
-    if effect.kind is Kind.ARGUMENT and (argument.step, argument.module) == (effect.step, effect.module):
+    if effect.kind is Kind.ARGUMENT and argument.module == effect.module == OPTIMIZER:
         return True  # one setting is passed to several calls, of which not all show it
     return any(source.endswith(argument.record) for source in effect.sources)
 

@@ -41,7 +41,7 @@ def output_finding(context: PartContext, record: JudgedRecord, *, reads_raw_memo
     if not wrong:
         return None
     _, worst, expectation = max(wrong, key=lambda entry: (entry[0], entry[1].deviation or 0.0))
-    kind = _kind(record, worst, reads_raw_memory=reads_raw_memory)
+    kind = _kind(context, record, worst, reads_raw_memory=reads_raw_memory)
     return context.finding(
         kind,
         record,
@@ -67,12 +67,12 @@ def _is_other_choice(record: JudgedRecord, entry: ItemComparison) -> bool:
     return all(not other.deviation for other in values) if values else record.input_deviation > 0
 
 
-def _kind(record: JudgedRecord, entry: ItemComparison, *, reads_raw_memory: bool) -> Kind:
+def _kind(context: PartContext, record: JudgedRecord, entry: ItemComparison, *, reads_raw_memory: bool) -> Kind:
     if has_other_shape(entry.pair):
         return Kind.SHAPE
     if reads_raw_memory:
         return Kind.UNINITIALISED
-    if _draws(record):
+    if _draws(context, record):
         return Kind.RANDOM
     if is_nonfinite(entry):
         return Kind.NONFINITE
@@ -88,12 +88,19 @@ def is_nonfinite(entry: ItemComparison) -> bool:
     return not has_other_shape(entry.pair) and entry.is_matched
 
 
-def _draws(record: JudgedRecord) -> bool:
+def _draws(context: PartContext, record: JudgedRecord) -> bool:
+    """Tell whether a call drew random numbers that can be others.
+
+    Of one that computes much besides, such as attention, that is said only where nothing shows that both runs have the
+    same seed.
+    """
     if record.direction != "forward" or not draws(record.name):
         return False
     items = rate_items(record.name)
-    if not items:
+    if items is None:
         return True
+    if context.has_same_seed:
+        return False
     rates = [
         entry.baseline.leaf.value
         for entry in record.items

@@ -24,7 +24,7 @@ from torchparity.comparing.judging.part import ComparedPart
 from torchparity.comparing.judging.record_patterns import matches
 from torchparity.comparing.judging.verdict import Finding, Kind
 from torchparity.comparing.measuring.item_comparison import ItemComparison
-from torchparity.naming import backward_of, forward_of
+from torchparity.naming import OPTIMIZER, backward_of, forward_of
 from torchparity.overwrites import is_overwritten
 from torchparity.records import TensorLeaf
 
@@ -96,7 +96,7 @@ class RankSearch:
         received = input_finding(context, record)
         if received is not None or record.passes_on:
             return received
-        rounding = self._rounding_of_numbers(context)
+        rounding = self._rounding_of_numbers(context, record)
         returned = output_finding(context, record, reads_raw_memory=reads_raw_memory)
         if returned is not None and has_rounded_numbers(record, rounding):
             returned = None
@@ -108,7 +108,10 @@ class RankSearch:
             return self._traced_back(context, record, returned)
         return returned
 
-    def _rounding_of_numbers(self, context: PartContext) -> float:
+    def _rounding_of_numbers(self, context: PartContext, record: JudgedRecord) -> float:
+        """Return by how much numbers may differ: not at all where none can have been read out of a tensor."""
+        if context.part.parents.get(record.name) == OPTIMIZER:
+            return 0.0
         if context.has_other_dtypes:
             return ROUNDED_TO_ANOTHER_DTYPE
         return 0.0 if self._is_equal_so_far else ROUNDED_NUMBER
@@ -156,7 +159,8 @@ class RankSearch:
             self._is_equal_so_far = False
 
     def _add(self, context: PartContext, record: JudgedRecord, found: Finding) -> None:
-        position = context.by_name[found.record].position
+        at = context.by_name.get(found.record) or context.candidates_alone(found.record) or record
+        position = at.position
         if not self._limits.ignores(found.record, context.part.parents):
             self.findings.append((position, found))
         if found.is_shown:

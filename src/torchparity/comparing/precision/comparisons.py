@@ -12,6 +12,8 @@ from torchparity.errors import RecordNameError
 from torchparity.naming import RecordName, parse_record
 from torchparity.records import TensorLeaf, ValueLeaf
 
+# A sketch of a tensor that is masked with the smallest number of its dtype shows nothing of the other elements.
+_HIDING = 1e30
 _Kind = TypeVar("_Kind", bound=Received)
 
 
@@ -58,8 +60,10 @@ def _tensor(comparison: ItemComparison, kind: type[_Kind]) -> _Kind | None:
     if not isinstance(left, TensorLeaf) or not isinstance(right, TensorLeaf):
         return None
     deviation = comparison.deviation
-    is_known = deviation is not None and deviation < math.inf
     largest, smallest, mean, norm = _finite_values(right)
+    is_known = deviation is not None and deviation < math.inf
+    if deviation and comparison.metrics is None and norm is not None and norm > _HIDING:
+        is_known = False
     return kind(
         name=mine.name[len(comparison.record) + 1 :],
         dtype=left.dtype,
