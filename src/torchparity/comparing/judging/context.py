@@ -61,6 +61,11 @@ class PartContext:
         return record.direction != "forward" and forward_of(record.name) not in self.by_name
 
     @cached_property
+    def paired_in_baseline(self) -> set[str | None]:
+        """The baseline's records that have a partner."""
+        return {record.baseline_name for record in self.records}
+
+    @cached_property
     def has_same_seed(self) -> bool:
         """Whether both runs say that they have the same seed."""
         seeds = [environment.get("seed") for environment in self.environments]

@@ -35,6 +35,9 @@ class Expectations:
         environments: Sequence[Mapping[str, str]],
     ) -> None:
         self._records, self._parents, self._environments = records, parents, environments
+        self._has_tf32 = any(
+            environment.get(key) == "on" for environment in environments for key in _TF32_KEYS.values()
+        )
         self._autocast = _autocast_dtype(environments)
 
     def of(self, record: JudgedRecord, output: ItemComparison) -> Expectation:
@@ -56,6 +59,8 @@ class Expectations:
         )
 
     def _uses_tf32(self, record: str) -> bool:
+        if not self._has_tf32:
+            return False
         keys = [_TF32_KEYS[family] for family in families_of(operator_of(record)) if family in _TF32_KEYS]
         return any(environment.get(key) == "on" for environment in self._environments for key in keys)
 

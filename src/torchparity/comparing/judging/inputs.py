@@ -78,8 +78,7 @@ def _only_in_one_run(context: PartContext, mine: Sequence[Origin], other: Sequen
     for origin in mine:
         if origin.kind == "record" and origin.name not in context.by_name:
             return origin.name
-    paired = {record.baseline_name for record in context.records}
-    return next((origin.name for origin in other if origin.name not in paired), None)
+    return next((origin.name for origin in other if origin.name not in context.paired_in_baseline), None)
 
 
 def _is_beyond_ancestors(context: PartContext, entry: ItemComparison, alone: str) -> bool:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from torchparity.comparing.measuring.item_comparison import ItemComparison
+from torchparity.comparing.pairing.items import INPUT_ROLES
 from torchparity.comparing.pairing.records import RecordPair
 from torchparity.naming import is_module_name
 from torchparity.records import Record, TensorLeaf
@@ -38,7 +39,11 @@ class JudgedRecord(msgspec.Struct, eq=False):
     @property
     def input_deviation(self) -> float:
         """The largest deviation of what it received."""
-        return max((entry.deviation or 0.0 for entry in self.received), default=0.0)
+        largest = 0.0
+        for entry in self.received:
+            if entry.deviation and entry.deviation > largest:
+                largest = entry.deviation
+        return largest
 
     @property
     def has_equal_inputs(self) -> bool:
@@ -112,19 +117,20 @@ def judged_records(
 
 
 def split_items(record: JudgedRecord, is_value: Callable[[ItemComparison], bool]) -> None:
-    """Fill in what a record received and returned; `is_value` tells what counts."""
-    record.received = [entry for entry in record.items if entry.is_input and are_tensors(entry) and is_value(entry)]
-    record.returned = [entry for entry in record.items if not entry.is_input and are_tensors(entry) and is_value(entry)]
-    record.deviation = _largest(entry.deviation for entry in record.returned)
-
-
-def _largest(deviations: Iterable[float | None]) -> float | None:
+    """Fill in what a record received and returned; `is_value` tells of an item that is not equal whether it counts."""
+    received: list[ItemComparison] = []
+    returned: list[ItemComparison] = []
     largest: float | None = 0.0
-    for deviation in deviations:
-        if deviation is None:
-            return None
-        largest = max(largest, deviation) if largest is not None else None
-    return largest
+    for entry in record.items:
+        if not are_tensors(entry) or (entry.deviation and not is_value(entry)):
+            continue
+        if entry.pair.role in INPUT_ROLES:
+            received.append(entry)
+            continue
+        returned.append(entry)
+        deviation = entry.deviation
+        largest = None if deviation is None or largest is None else max(largest, deviation)
+    record.received, record.returned, record.deviation = received, returned, largest
 
 
 def _in_order_of_time(pairs: Sequence[RecordPair]) -> list[int]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from torchparity.errors import RecordNameError
-from torchparity.naming import canonical_operator, parse_record
+from torchparity.naming import canonical_operator
 
 _DRAWING = frozenset(
     (
@@ -39,19 +38,18 @@ _ROUNDING = (
 )
 
 
-@lru_cache(maxsize=4096)
 def operator_of(record: str) -> str:
     """Return the canonical, lower-case operator of a record, or the class of a module: `linear`, `add`, `batchnorm2d`.
 
-    In-place calls lose their underscore: `add_` is `add`.
+    In-place calls lose their underscore: `add_` is `add`. Of a name without a grammar it is any part.
     """
-    try:
-        name = parse_record(record)
-    except RecordNameError:
-        return ""
-    if name.module_class is not None:
-        return name.module_class.lower()
-    last = canonical_operator(name.operator).rpartition(".")[2].lower()
+    parts = record.rsplit(".", 3)
+    return _plain(parts[-3]) if len(parts) > 2 else ""
+
+
+@lru_cache(maxsize=4096)
+def _plain(operator: str) -> str:
+    last = canonical_operator(operator).lower()
     return last if last.startswith("_") and last.endswith("__") else last.rstrip("_") or last
 
 

@@ -6,8 +6,9 @@ import math
 
 from torchparity.comparing.judging.cancellation import is_cancelled
 from torchparity.comparing.judging.context import PartContext
+from torchparity.comparing.judging.inputs import coarser_unit
 from torchparity.comparing.judging.judged_record import JudgedRecord, is_whole
-from torchparity.comparing.judging.operators import chooses, draws, rate_items, returns_raw_memory
+from torchparity.comparing.judging.operators import chooses, draws, rate_items, returns_raw_memory, rounds
 from torchparity.comparing.judging.verdict import Finding, Kind
 from torchparity.comparing.measuring.deviation import has_other_shape
 from torchparity.comparing.measuring.item_comparison import ItemComparison, Reason
@@ -16,6 +17,8 @@ from torchparity.records import TensorLeaf, ValueLeaf
 
 # From here on an operator is not linear in what its inputs are off by, and nothing can be expected of it.
 _LARGEST_JUDGED_INPUT = 0.05
+# Every operator may enlarge what its inputs are off by at least so much: those outputs need no closer look.
+_SMALLEST_GAIN = 2.0
 
 
 def output_finding(context: PartContext, record: JudgedRecord, *, reads_raw_memory: bool) -> Finding | None:
@@ -28,8 +31,12 @@ def output_finding(context: PartContext, record: JudgedRecord, *, reads_raw_memo
     if other_form is not None:
         return context.finding(Kind.SHAPE, record, other_form, deviation=math.inf)
     wrong: list[tuple[float, ItemComparison, Expectation]] = []
+    is_rounded = rounds(record.name)
+    inherited = _SMALLEST_GAIN * record.input_deviation
     for entry in record.returned:
-        if not entry.deviation or _is_other_choice(record, entry):
+        if not entry.deviation or entry.deviation <= inherited or _is_other_choice(record, entry):
+            continue
+        if is_rounded and entry.deviation <= coarser_unit(entry.pair):
             continue
         expectation = context.expectations.of(record, entry)
         if context.lacks_forward(record) and is_cancelled(entry, record.received):

@@ -172,11 +172,12 @@ class RankSearch:
 
         def is_value(entry: ItemComparison) -> bool:
             nonlocal reads_raw_memory
-            if entry.is_input and is_overwritten(record.name, record.short_name(entry)):
+            if not entry.is_input:
+                if returns_raw_memory(record.name):
+                    return False
+            elif is_overwritten(record.name, record.short_name(entry)):
                 return False
-            if not entry.is_input and returns_raw_memory(record.name):
-                return False
-            if not entry.deviation:
+            if not flow.is_recorded:
                 return True
             is_raw = any(origin.kind == "uninitialised" for origin in flow.origins(entry))
             if is_raw and entry.is_input:
@@ -185,7 +186,7 @@ class RankSearch:
 
         split_items(record, is_value)
         if record.direction == "forward":
-            record.passes_on = self._passes_on(context, record)
+            record.passes_on = flow.is_recorded and self._passes_on(context, record)
         elif record.direction == "backward":
             forward = context.by_name.get(forward_of(record.name))
             record.passes_on = forward is not None and forward.passes_on
@@ -220,7 +221,7 @@ class RankSearch:
         if not any(self._tainted.values()):
             return False
         if not context.flow.is_recorded:
-            return record.input_deviation > 0 or not record.received
+            return record.input_deviation > 0 or (not record.received and record.direction != "forward")
         tainted = self._tainted[context.part.step]
         if record.direction == "backward":
             forward = forward_of(record.name)

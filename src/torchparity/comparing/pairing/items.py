@@ -10,6 +10,7 @@ from torchparity.records import GroupLeaf, Leaf, Record, TensorLeaf, ValueLeaf
 
 Values = tuple[Any, Any, Any, Any]
 NO_VALUES: Final = (None, None, None, None)
+INPUT_ROLES: Final = ("input", "parameters")
 _LARGEST_NUMBER = 1 << 1000  # whole numbers beyond this are text: no float can hold them
 
 
@@ -72,7 +73,7 @@ class ItemPair(msgspec.Struct, frozen=True, gc=False):
     @property
     def is_input(self) -> bool:
         """Whether the record received the item."""
-        return self.role in ("input", "parameters")
+        return self.role in INPUT_ROLES
 
     @property
     def name(self) -> str:
