@@ -1,7 +1,6 @@
-"""A small training on two ranks of gloo, recorded; run as a program, once for each rank.
+"""Small trainings on two ranks of gloo, recorded one after the other by the same two processes.
 
-`python -m tests.support.ranks RUN RANK STORE STRATEGY TASK FAULT`: the strategy is ddp or fsdp2; the fault is none,
-data (rank 1 gets its data scaled), kernel (rank 1's gelu is wrong) or weights (every rank starts from other ones).
+`python -m tests.support.ranks FOLDER RANK` records every strategy with every fault into FOLDER/STRATEGY-FAULT.
 """
 
 from __future__ import annotations
@@ -9,27 +8,28 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import nn
 
 import torchparity
-from tests.faultbed.plant import wrong_output
+from tests.faultbed.plant import Change, wrong_output
 from tests.support.planting import planted
 from tests.support.processes import ROOT
 
 RANKS = 2
+STRATEGIES = {"ddp": "statistics", "fsdp2": "tensor"}  # and the task in which each is recorded
+FAULTS = ("none", "again", "data", "kernel", "weights")  # data and kernel are wrong on rank 1, weights on both
 KERNEL = "Functional.gelu.1.forward"
 
 
-def record_ranks(path: Path, *, strategy: str, task: str, fault: str = "none") -> Path:
-    """Record the training in two processes; return the run."""
-    store = path.with_name(f"{path.name}-store")
-    settings = [str(store), strategy, task, fault]
+def record_ranks(folder: Path) -> None:
+    """Record all trainings in two processes."""
     ranks = [
         subprocess.Popen(
-            [sys.executable, "-m", "tests.support.ranks", str(path), str(rank), *settings],
+            [sys.executable, "-m", "tests.support.ranks", str(folder), str(rank)],
             cwd=ROOT,
             stderr=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
@@ -40,12 +40,19 @@ def record_ranks(path: Path, *, strategy: str, task: str, fault: str = "none") -
     errors = [rank.communicate(timeout=100)[1] for rank in ranks]
     if any(rank.returncode for rank in ranks):
         raise RuntimeError("\n".join(errors))
-    return path
 
 
-def main(path: str, rank: int, store: str, strategy: str, task: str, fault: str) -> None:
+def main(folder: Path, rank: int) -> None:
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=RANKS)
+    dist.init_process_group("gloo", init_method=f"file://{folder / 'store'}", rank=rank, world_size=RANKS)
+    for strategy, task in STRATEGIES.items():
+        for fault in FAULTS:
+            train(folder / f"{strategy}-{fault}", rank, strategy, task, fault)
+            dist.barrier()
+    dist.destroy_process_group()
+
+
+def train(path: Path, rank: int, strategy: str, task: Any, fault: str) -> None:
     torch.manual_seed(0)
     blocks = [nn.Sequential(nn.Linear(16, 16), nn.GELU()) for _ in range(2)]
     model = nn.Sequential(*blocks, nn.Linear(16, 8))
@@ -53,13 +60,12 @@ def main(path: str, rank: int, store: str, strategy: str, task: str, fault: str)
     if fault == "data" and rank == 1:
         data = data * 1.01
     if fault == "weights":
-        blocks[1][0].weight.data.mul_(1.01)
+        model[1][0].weight.data.mul_(1.01)
     change = wrong_output(lambda y: y * 1.01) if fault == "kernel" and rank == 1 else None
-    train(distributed(model, blocks, strategy), data, Path(path), task, change)
-    dist.destroy_process_group()
+    record(distributed(model, blocks, strategy), data, path, task, change)
 
 
-def distributed(model, blocks, strategy):
+def distributed(model: nn.Module, blocks: list[nn.Sequential], strategy: str) -> Any:
     if strategy == "ddp":
         return nn.parallel.DistributedDataParallel(model)
     from torch.distributed.fsdp import fully_shard
@@ -70,7 +76,7 @@ def distributed(model, blocks, strategy):
     return fully_shard(model, mesh=mesh)
 
 
-def train(model, data, path, task, change):
+def record(model: Any, data: torch.Tensor, path: Path, task: Any, change: Change | None) -> None:
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
     with torchparity.capture(path, model=model, task=task, level="mix") as recording:
         for _ in range(2):
@@ -82,4 +88,4 @@ def train(model, data, path, task, change):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), *sys.argv[3:])
+    main(Path(sys.argv[1]), int(sys.argv[2]))
