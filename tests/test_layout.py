@@ -14,7 +14,7 @@ MOST_LINES = 500
 FOLDERS_OF_THEIR_OWN = {"properties", "support", "fuzz", "faultbed", "examples", "client"}
 PROPERTIES = {"test_inert.py", "test_true.py", "test_complete.py", "test_nothing_lost.py"}
 # Functions that assert on behalf of a test.
-ASSERTING = {"assert_same", "assert_as_defined", "assert_lists_are_measured"}
+ASSERTING = {"assert_same", "assert_as_defined", "assert_lists_are_measured", "assert_sketch", "assert_as_shown"}
 FILES = sorted(TESTS.rglob("*.py"))
 TEST_FILES = [path for path in FILES if path.name.startswith("test_")]
 

@@ -1,0 +1,138 @@
+"""Programs with two faults or other environments: what is told beside the first answer, and how to go past it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+
+import pytest
+import torch
+from torch import nn
+
+import torchparity
+from tests.faultbed.plant import wrong_output
+from tests.support.golden import needs_golden
+from tests.support.planting import planted
+from torchparity.cli import main
+
+FIRST, SECOND = "Functional.gelu.0.forward", "Torch.tanh.0.forward"
+
+
+class Branches(nn.Module):
+    """Two branches that do not meet before the loss."""
+
+    def __init__(self):
+        super().__init__()
+        self.left, self.right = nn.Linear(16, 16), nn.Linear(16, 16)
+
+    def forward(self, x):
+        return nn.functional.gelu(self.left(x)), torch.tanh(self.right(x))
+
+
+def two_branches(*factors):
+    """Return a program in which gelu and tanh return so many times what they should."""
+
+    def program():
+        model, x = Branches(), torch.randn(4, 16)
+        changes = [wrong_output(lambda y, factor=factor: y * factor) for factor in factors] or [None, None]
+
+        def step():
+            with planted(FIRST, changes[0]), planted(SECOND, changes[1]):
+                left, right = model(x)
+                (left.square().mean() + right.square().mean()).backward()
+
+        return model, step
+
+    return program
+
+
+@pytest.fixture(params=["statistics", "tensor"])
+def runs(request, record, capsys):
+    paths = [
+        str(record("candidate", two_branches(1.01, 1.002), task=request.param)),
+        str(record("baseline", two_branches(), task=request.param)),
+    ]
+    capsys.readouterr()
+    return paths
+
+
+def test_the_second_fault_is_told_beside_the_first(runs, capsys):
+    main(["compare", *runs])
+
+    first, *others = capsys.readouterr().out.splitlines()
+    assert FIRST in first
+    also = [line for line in others if line.startswith("Also: ")]
+    assert len(also) == 1 and SECOND in also[0]
+
+
+@pytest.mark.parametrize("option", ["--ignore", "--after"])
+@pytest.mark.parametrize("pattern", [FIRST, "*gelu*"])
+def test_going_past_the_first_leads_to_the_second(runs, option, pattern, capsys):
+    main(["compare", *runs, option, pattern])
+
+    assert f"First divergence: {SECOND} " in capsys.readouterr().out.splitlines()[0]
+
+
+def test_going_past_both_leads_to_an_agreement(runs, capsys):
+    code = main(["compare", *runs, "--ignore", FIRST, "--ignore", SECOND, "--fail-on", "divergence"])
+
+    assert code == 0 and capsys.readouterr().out.startswith("The runs agree")
+
+
+@pytest.mark.parametrize(("tolerance", "named"), [("0.005", FIRST), ("0.05", None)])
+def test_a_tolerance_takes_larger_deviations_for_rounding(runs, tolerance, named, capsys):
+    code = main(["compare", *runs, "--tolerance", tolerance, "--fail-on", "divergence", "--json"])
+
+    told = json.loads(capsys.readouterr().out)
+    assert told["also"] == [] and code == (named is not None)
+    assert (told["first"] or {"record": None})["record"] == named
+
+
+def test_losses_of_both_runs_are_told(runs, capsys):
+    main(["compare", *runs])
+
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("step 0: loss ")]
+    mine, other = map(float, re.findall(r"[\d.]+(?:e-?\d+)?", line.removeprefix("step 0: loss ")))
+    assert mine != other and mine == pytest.approx(other, rel=0.1)
+
+
+@contextlib.contextmanager
+def deterministic():
+    torch.use_deterministic_algorithms(True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+def test_an_environment_that_bears_on_the_answer_is_told(record, tmp_path, capsys):
+    with deterministic():
+        record("candidate", two_branches(1.01, 1.002))
+    record("baseline", two_branches())
+
+    found = torchparity.compare(tmp_path / "candidate", tmp_path / "baseline").verdict
+    main(["show", str(tmp_path / "candidate")])
+
+    assert any("deterministic algorithms are on in the candidate alone" in remark for remark in found.remarks)
+    shown = capsys.readouterr().out.partition("environment")[2]
+    assert re.search(r"^ *deterministic +on", shown, re.MULTILINE), shown
+    assert torch.__version__ in shown
+
+
+def test_the_same_environment_is_no_remark(runs):
+    assert torchparity.compare(*runs).verdict.remarks == ()
+
+
+@needs_golden
+@pytest.mark.parametrize("model", ["att-statistics-mix", "att-tensor-mix", "conv-tensor-L1"])
+@pytest.mark.parametrize("fault", ["extra", "perturb"])
+def test_runs_without_data_flow_say_that_content_was_matched(golden, model, fault):
+    found = torchparity.compare(golden / "runs" / f"{model}-{fault}", golden / "runs" / f"{model}-base").verdict
+
+    assert not found.first.is_certain
+    assert "tell no data flow, so this is matched by content" in found.sentence
+
+
+def test_runs_with_data_flow_do_not(runs):
+    assert "matched by content" not in torchparity.compare(*runs).headline()
