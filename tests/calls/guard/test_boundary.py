@@ -117,9 +117,9 @@ def record_three_steps(path, task):
 def test_a_fault_of_ours_at_the_end_of_a_step_costs_the_step_alone(tmp_path, monkeypatch, caplog, task):
     finish, calls = MeasurementCache.finish_step, []
 
-    def faulty(self):
+    def faulty(self, step=0):
         calls.append(1)
-        pending = finish(self)
+        pending = finish(self, step)
         if len(calls) == 2:
             raise ValueError("our bug")
         return pending
@@ -136,9 +136,9 @@ def test_a_fault_of_ours_at_the_end_of_a_step_costs_the_step_alone(tmp_path, mon
 def test_a_device_that_fails_after_a_step_costs_the_step_alone(tmp_path, monkeypatch, capsys):
     finish, calls = MeasurementCache.finish_step, []
 
-    def faulty(self):
+    def faulty(self, step=0):
         calls.append(1)
-        pending = finish(self)
+        pending = finish(self, step)
 
         def failing():
             raise RuntimeError("the device is gone")
