@@ -268,3 +268,24 @@ def test_a_write_between_modules_without_a_new_version_is_seen(cuda, tmp_path):
     records = open_run(tmp_path).part().records
     assert records["Module.first.Identity.forward.0"].output[0].statistics.max == 2
     assert records["Module.second.Identity.forward.0"].input_args[0].statistics.max == 6
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        pytest.param(lambda lists: torch._foreach_lerp_(lists[0], lists[1], 0.5), id="lerp"),
+        pytest.param(lambda lists: torch._foreach_zero_(lists[0]), id="zero"),
+    ],
+)
+def test_lists_that_are_written_without_a_new_version_are_measured_anew(cuda, tmp_path, write):
+    """On CUDA torch bumps no version for these two; Adam's averages go through the first."""
+    lists = [[torch.full((4, 4), value, device=cuda) for _ in range(10)] for value in (3.0, 1.0)]
+    with capture(tmp_path / "run", task="statistics", level="L1"):
+        torch._foreach_add(lists[0], 0.0)
+        write(lists)
+        torch._foreach_add(lists[0], 0.0)
+    part = open_run(tmp_path / "run").parts[0]
+    received = part.record("Torch._foreach_add.1.forward").input_args[0][7]
+
+    assert received.statistics.max == lists[0][7].max().item()
+    assert [origin.name for origin in part.origins_of(received)][-1].startswith("Torch._foreach_")

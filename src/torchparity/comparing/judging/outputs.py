@@ -70,8 +70,8 @@ def _is_other_choice(record: JudgedRecord, entry: ItemComparison) -> bool:
     """Tell whether an output is a choice among equals: indices that differ where the values at them agree."""
     if not chooses(record.name) or not is_whole(entry):
         return False
-    values = [other for other in record.returned if not is_whole(other)]
-    return all(not other.deviation for other in values) if values else record.input_deviation > 0
+    values = record.returned[0]
+    return not values.deviation if values is not entry else record.input_deviation > 0
 
 
 def _kind(context: PartContext, record: JudgedRecord, entry: ItemComparison, *, reads_raw_memory: bool) -> Kind:

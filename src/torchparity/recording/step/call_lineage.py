@@ -45,6 +45,11 @@ class CallLineage:
             # An alias of its storage may be at the same version number.
             measurements.invalidate(output, writer=writer, in_part=in_part)
             self._written_otherwise(call, output, writer)
+        elif "._foreach_" in op.name and op.writes and tensors and not tensors[0].is_cpu:
+            # On CUDA torch bumps no version for `_foreach_lerp_` with a number and for `_foreach_zero_`.
+            written = list(tensors_in(call.args[:1]))
+            measurements.invalidate(*written)
+            measurements.wrote(written, writer, surely=True)
         elif output is None or "out" in call.kwargs:
             measurements.invalidate(*tensors, writer=writer, in_part=in_part)  # fused optimizers bump no version
         if surely is not None:
