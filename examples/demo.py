@@ -72,7 +72,7 @@ def main() -> None:
         shutil.rmtree(folder, ignore_errors=True)
     record_two_steps(GOOD, faulty=False)
     record_two_steps(BAD, faulty=True)
-    run("compare", str(BAD), str(GOOD), "-o", str(TABLES), "--format", "csv,xlsx", "-hl")
+    run("compare", str(BAD), str(GOOD), "-o", str(TABLES), "--format", "xlsx", "-hl")
     run("show", str(BAD), FAULT)
     beside = Path(os.path.relpath(sys.executable)).with_name("torchparity")
     command = "torchparity" if shutil.which("torchparity") or not beside.exists() else beside

@@ -1,4 +1,4 @@
-"""Find what changes when a Hugging Face model uses another implementation of attention.
+"""Show that a Hugging Face model may use another implementation of attention: rounding explains all that changes.
 
 The model is small and has random weights, so nothing is downloaded. Needs `pip install torchparity[examples]`.
 """

@@ -2,7 +2,7 @@
 
 The second device is CUDA, NPU or MPS, whichever there is. Without one the CPU runs twice, the second
 time in bfloat16. Every number then differs, by what rounding to bfloat16 explains and no more: the verdict
-is that the runs agree, and the table shows how far apart they are.
+names the two dtypes and says so, and the table shows how far apart the runs are.
 """
 
 from __future__ import annotations

@@ -30,12 +30,13 @@ def test_the_demo_begins_with_the_answer_and_is_short(demo):
 
     first_command = next(index for index, line in enumerate(lines) if line.startswith("$ "))
     assert lines[first_command].startswith("$ torchparity compare ")
-    assert "First divergence: Module.blocks.1.norm2" in lines[first_command + 1]
+    assert "First difference: Functional.layer_norm.3.forward in Module.blocks.1.norm2" in lines[first_command + 1]
+    assert "called with input.eps=0.001, the baseline with 1e-05" in lines[first_command + 1]
     assert len(lines) < 45
 
 
 def test_readme_shows_the_headline_of_the_demo(demo):
-    assert next(line for line in demo[1] if "First divergence" in line) in README.splitlines()
+    assert next(line for line in demo[1] if "First difference" in line) in README.splitlines()
 
 
 def test_the_names_readme_lists_are_in_the_demos_run(demo):

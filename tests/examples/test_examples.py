@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+import torch
 
 from tests.support.processes import ROOT
 from torchparity import open_run
@@ -16,8 +17,8 @@ EXAMPLES = ROOT / "examples"
 SAYS = {
     "training_loop": "steps        0, 50",
     "msprobe_config": "task, level  statistics with checksums, mix",
-    "hugging_face": "First difference: Module.model.layers.0.self_attn",
-    "two_devices": "The runs agree",
+    "hugging_face": "The runs agree within rounding",
+    "two_devices": "The runs agree" if torch.cuda.is_available() else "different dtypes, bfloat16 against float32",
 }
 
 

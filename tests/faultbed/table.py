@@ -74,7 +74,7 @@ def _share(lines: Iterable[Line], key: str) -> str:
 
 
 def _percent(lines: list[Line], key: str) -> str:
-    return f"{100 * sum(bool(line[key]) for line in lines) / len(lines):.0f} %" if lines else "-"
+    return f"{100 * sum(bool(line[key]) for line in lines) / len(lines):.1f} %" if lines else "-"
 
 
 def _totals(lines: list[Line]) -> str:

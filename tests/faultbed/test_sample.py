@@ -36,7 +36,6 @@ def test_truths_are_those_of_the_bits(lines):
     assert [line["id"] for line in faults_in(lines, "tensor") if not line["confirmed"] and not line["void"]] == []
 
 
-@pytest.mark.xfail(strict=False, reason="the judging does not reach these shares yet")
 @pytest.mark.parametrize(("task", "share"), [("tensor", 0.95), ("statistics", 0.90)])
 def test_large_and_moderate_faults_are_named(lines, task, share):
     faults = [line for line in faults_in(lines, task) if line["strength"] != "near" and not line["void"]]
@@ -47,7 +46,6 @@ def test_large_and_moderate_faults_are_named(lines, task, share):
     ]
 
 
-@pytest.mark.xfail(strict=False, reason="the judging still blames clean pairs")
 def test_clean_pairs_are_not_blamed(lines):
     pairs = [line for line in lines if "clean" in line]
 

@@ -124,6 +124,20 @@ def test_the_same_environment_is_no_remark(runs):
     assert torchparity.compare(*runs).verdict.remarks == ()
 
 
+@pytest.mark.parametrize("task", ["statistics", "tensor"])
+@pytest.mark.parametrize("epsilon", [1.001e-5, 2e-12], ids=["rounding", "no effect"])
+def test_another_argument_is_told_however_small_its_effect(verdict, task, epsilon):
+    def program(eps):
+        model, x = nn.Sequential(nn.Linear(16, 16), nn.LayerNorm(16, eps=eps), nn.Linear(16, 4)), torch.randn(4, 16)
+        return model, lambda: model(x).square().mean().backward()
+
+    other = 1e-5 if epsilon > 1e-6 else 1e-12
+    found = verdict(lambda: program(epsilon), lambda: program(other), task=task)
+
+    (told,) = [text for text in (found.sentence, *found.remarks) if "eps" in text]
+    assert "Functional.layer_norm.0.forward" in told and str(epsilon) in told and str(other) in told
+
+
 @needs_golden
 @pytest.mark.parametrize("model", ["att-statistics-mix", "att-tensor-mix", "conv-tensor-L1"])
 @pytest.mark.parametrize("fault", ["extra", "perturb"])
