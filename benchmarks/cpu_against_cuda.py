@@ -3,8 +3,8 @@
 python -m benchmarks.cpu_against_cuda FOLDER [--models llama,cnn] [--task statistics|tensor]
 
 Every model of the fault bed is trained two steps (forward, backward, clipping, optimizer) on the CPU in float32 and on
-the device in float32, with TF32, in bfloat16, under autocast, and with a wrong kernel in each of these. Without dropout:
-two devices draw other random numbers. Prints a line for each pair and writes FOLDER/results.jsonl.
+the device in float32, with TF32, in bfloat16, under autocast, and with a wrong kernel in each of these. There is no
+dropout: two devices draw other random numbers. Prints a line for each pair and writes FOLDER/results.jsonl.
 """
 
 from __future__ import annotations

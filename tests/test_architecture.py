@@ -31,7 +31,7 @@ ALLOWED = {
     "errors": set(),
     "text": set(),
     "naming": {"errors"},
-    "overwrites": set(),
+    "overwrites": {"naming"},
     "records": {"naming"},
     "plugins": {"errors"},
     "whole_file": {"errors"},

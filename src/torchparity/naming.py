@@ -161,6 +161,12 @@ def is_call_name(text: str) -> bool:
     return _CALL_NAME.fullmatch(text) is not None
 
 
+def is_forward_name(text: str) -> bool:
+    """Tell whether a record's name is that of a forward call."""
+    ending = _ENDING.search(text)
+    return ending is not None and ending["direction"] == "forward"
+
+
 def backward_of(forward: str) -> str:
     """Return the name of the first backward record of a forward call; a name without a direction stays as it is."""
     return _turned(forward, "forward", "backward")

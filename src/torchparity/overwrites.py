@@ -9,6 +9,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
+from torchparity.naming import family_of, is_forward_name
+
 
 class Written(NamedTuple):
     """An argument that a collective writes; not `wholly` where its former content matters too."""
@@ -59,12 +61,9 @@ _OUT = frozenset({"input.out"})
 @lru_cache(maxsize=4096)
 def overwritten_items(record: str) -> frozenset[str]:
     """Return the items of a record, or what they begin with, that its call overwrites wholly; for any record `out`."""
-    call, is_forward = record.partition(".forward")[0], ".forward" in record
-    if not is_forward:
+    if not is_forward_name(record):
         return frozenset()
-    family, _, rest = call.partition(".")
-    name, _, number = rest.rpartition(".")
-    name = name if number.isdigit() else rest
+    family, _, name = family_of(record).partition(".")
     if family == "Distributed" and name in COLLECTIVES:
         written = COLLECTIVES[name]
         return frozenset({f"input.{written.place}", f"input.{written.keyword}"}) if written.wholly else frozenset()

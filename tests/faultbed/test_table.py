@@ -41,7 +41,7 @@ def test_a_miss_is_listed_with_what_was_said_and_its_reason():
 
     assert "`llama/noise/large/plain/tensor`" in section(text, "Misses")
     assert "the noise is small" in section(text, "Misses").replace("\n  ", " ")
-    assert "| large | tensor | 1 | 0 % | 0 % | 0 % | 100 % |" in section(text, "All faults")
+    assert "| large | tensor | 1 | 0.0 % | 0.0 % | 0.0 % | 100.0 % |" in section(text, "All faults")
 
 
 @pytest.mark.parametrize("change", [{"held_out": True}, {"baseline": "noisy"}, {"void": True}], ids=str)

@@ -84,6 +84,7 @@ def _finding(finding: Finding, sentence: str) -> Json:
         "code_lines": finding.lines,
         "made_by": finding.sources,
         "other_call": finding.partner,
+        "expected_because": finding.expected_because,
         "explanation": finding.explanation,
         "is_effect_shown": finding.is_shown,
         "is_data_flow_known": finding.is_certain,

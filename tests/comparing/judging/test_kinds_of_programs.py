@@ -72,13 +72,7 @@ def test_another_seed_drew_other_random_numbers(verdict, task):
         pytest.param({"frozen": True}, "missing gradient", "Functional.linear.0.backward", id="frozen"),
         pytest.param({"kernel": cropped}, "shape", "Torch.log.0.forward", id="shape"),
         pytest.param({"kernel": wrong_output(lambda y: y * math.nan)}, "non-finite", "Torch.log.0.forward", id="nan"),
-        pytest.param(
-            {"width": 24},
-            "shape",
-            "Functional.linear.1.forward",
-            id="weight",
-            marks=pytest.mark.xfail(strict=True, reason="rows of a weight are taken for a batch size"),
-        ),
+        pytest.param({"width": 24}, "shape", "Functional.linear.1.forward", id="weight"),
     ],
 )
 def test_four_facts_have_four_names(verdict, task, changes, kind, named):

@@ -99,7 +99,6 @@ def test_a_kernel_that_was_called_with_another_argument_below_the_recorder_is_an
     assert (found.kind, found.first.record) == ("operator", GELU)
 
 
-@pytest.mark.xfail(strict=True, reason="why rounding is as large as it is reads as the cause of the fault")
 def test_rounding_is_not_told_as_the_cause_of_what_it_does_not_explain(record):
     candidate, baseline, _ = FAULTS["kernel"]
 

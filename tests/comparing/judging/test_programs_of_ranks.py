@@ -51,15 +51,7 @@ def test_a_wrong_kernel_of_one_rank_is_found_before_any_collective(strategy, ver
     assert found.sentence.startswith("step 0, rank 1: ")
 
 
-@pytest.mark.parametrize(
-    "strategy",
-    [
-        "ddp",
-        pytest.param(
-            "fsdp2", marks=pytest.mark.xfail(strict=True, reason="shards of the next step are called other weights")
-        ),
-    ],
-)
+@OF_EACH
 def test_what_follows_from_the_first_is_not_told_again(strategy, verdict):
     found = verdict(strategy, "kernel")
 

@@ -65,9 +65,11 @@ def batch_verdict(sizes: tuple[int, int], searches: Mapping[int, RankSearch], le
 
 
 def _other_first_dimensions(record: JudgedRecord) -> Iterator[tuple[int, int]]:
-    for entry in record.items:
+    for entry in record.items if record.direction == "forward" else ():
         if not are_tensors(entry) or entry.candidate is None or entry.baseline is None:
             continue
+        if entry.is_input and isinstance(entry.baseline.leaf, TensorLeaf) and entry.baseline.leaf.requires_grad:
+            continue  # it may be a weight
         mine, other = entry.candidate.leaf, entry.baseline.leaf
         if not isinstance(mine, TensorLeaf) or not isinstance(other, TensorLeaf) or mine.shape == other.shape:
             continue

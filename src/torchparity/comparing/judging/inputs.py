@@ -46,8 +46,11 @@ def _input(context: PartContext, record: JudgedRecord, entry: ItemComparison) ->
         return _computed(context, record, entry, makers)
     if any(origin.kind == "uninitialised" for origin in origins) or not is_more_than_a_copy(entry):
         return None
+    sources = list(map(text_of, origins))
+    if has_other_shape(entry.pair):
+        return context.finding(Kind.SHAPE, record, entry, sources=sources, values=shapes_of(entry))
     kind = Kind.DATA if origins[0].kind == "outside" else Kind.WEIGHTS
-    return context.finding(kind, record, entry, sources=list(map(text_of, origins)))
+    return context.finding(kind, record, entry, sources=sources)
 
 
 def _computed(
@@ -185,6 +188,13 @@ def coarser_unit(pair: ItemPair) -> float:
     """Return the unit roundoff of the coarser of two dtypes."""
     sides = (pair.candidate, pair.baseline)
     return max(unit_of(side.leaf.dtype) for side in sides if side is not None and isinstance(side.leaf, TensorLeaf))
+
+
+def shapes_of(entry: ItemComparison) -> tuple[str, str] | None:
+    """Return both shapes as text, the candidate's first."""
+    leaves = [side.leaf for side in (entry.candidate, entry.baseline) if side is not None]
+    shapes = [str(list(leaf.shape)) for leaf in leaves if isinstance(leaf, TensorLeaf)]
+    return (shapes[0], shapes[1]) if len(shapes) == 2 else None
 
 
 def text_of(origin: Origin) -> str:

@@ -128,6 +128,8 @@ def _stands_alone(finding: Finding, first: Finding) -> bool:
         return False
     if not finding.is_shown or not finding.is_certain or finding.kind not in _INDEPENDENT:
         return False
+    if finding.kind in (Kind.WEIGHTS, Kind.DATA) and finding.step > first.step:
+        return False  # what the step before left behind
     return finding.kind is not Kind.OPERATOR or finding.input_deviation == 0
 
 
@@ -157,7 +159,7 @@ def _agreement(
         kind=kind,
         sentence=sentence,
         agreement=agreement,
-        remarks=tuple(_sentence(finding, parts) for finding in quiet),
+        remarks=tuple(_sentence(finding, parts).replace("First difference: ", "", 1) for finding in quiet),
         not_compared=left_out,
     )
 

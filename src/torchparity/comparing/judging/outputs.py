@@ -6,7 +6,7 @@ import math
 
 from torchparity.comparing.judging.cancellation import is_cancelled
 from torchparity.comparing.judging.context import PartContext
-from torchparity.comparing.judging.inputs import coarser_unit
+from torchparity.comparing.judging.inputs import coarser_unit, shapes_of
 from torchparity.comparing.judging.judged_record import JudgedRecord, is_whole
 from torchparity.comparing.judging.operators import chooses, draws, rate_items, returns_raw_memory, rounds
 from torchparity.comparing.judging.verdict import Finding, Kind
@@ -49,12 +49,14 @@ def output_finding(context: PartContext, record: JudgedRecord, *, reads_raw_memo
         return None
     _, worst, expectation = max(wrong, key=lambda entry: (entry[0], entry[1].deviation or 0.0))
     kind = _kind(context, record, worst, reads_raw_memory=reads_raw_memory)
+    values = shapes_of(worst) if kind is Kind.SHAPE else None
     return context.finding(
         kind,
         record,
         worst,
         expected=expectation.tolerance,
-        explanation=expectation.reason,
+        expected_because=expectation.reason,
+        values=values,
         is_certain=context.flow.is_recorded or record.has_equal_inputs,
     )
 

@@ -52,7 +52,8 @@ def _inputs(finding: Finding) -> str:
 
 
 def _operator(finding: Finding, off: str) -> str:
-    explains = f", where rounding explains {finding.expected:.2g}" if finding.expected else ""
+    because = f" ({finding.expected_because})" if finding.expected_because else ""
+    explains = f", where rounding explains {finding.expected:.2g}{because}" if finding.expected else ""
     why = f"; {finding.explanation}" if finding.explanation else ""
     return f"{_inputs(finding)}, {finding.item} {off.removeprefix('is ')}{explains}{why}"
 
@@ -98,6 +99,8 @@ def _missing(finding: Finding, off: str) -> str:
 
 
 def _shape(finding: Finding, off: str) -> str:
+    if finding.sources:
+        return f"{finding.item}, {finding.sources[0]}, has another shape{_values(finding)}"
     return f"{_inputs(finding)}, {finding.item} has another shape{_values(finding)}"
 
 

@@ -10,6 +10,7 @@ from torchparity.comparing.judging.operator_families import families_of
 from torchparity.comparing.judging.operators import operator_of
 from torchparity.comparing.judging.rank_search import RankSearch
 from torchparity.comparing.judging.verdict import Finding, Kind
+from torchparity.naming import is_module_name
 from torchparity.records import TensorLeaf
 
 # Rounding both factors to 11 bits makes a product off by about 2^-12 of its norm, whatever is added up.
@@ -44,7 +45,7 @@ def of_tf32(differences: Iterable[EnvironmentDifference]) -> list[EnvironmentDif
 
 def is_product(record: str) -> bool:
     """Tell whether a record is of a matmul, an attention or a convolution."""
-    return not record.startswith("Module.") and bool(_PRODUCTS & families_of(operator_of(record)))
+    return not is_module_name(record) and bool(_PRODUCTS & families_of(operator_of(record)))
 
 
 def _is_float32(record: JudgedRecord) -> bool:

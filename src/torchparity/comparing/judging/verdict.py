@@ -32,11 +32,11 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """A record where the runs part, with the evidence.
 
     `item` is named without its record (`output.0`). `deviation` is how far it is off, relative to the baseline and
-    infinite where that has no meaning; `expected` is what rounding explains of it; `input_deviation` is the largest
-    of what the record received. `values` are an argument's, the candidate's first. `lines` are the user's innermost
-    line and, where it is another, the innermost line outside of torch. `sources` made the item, as the runs tell.
-    `explanation` says in a clause what makes it so ("every matmul has an error of TF32's size"), "" where nothing is
-    known.
+    infinite where that has no meaning; `expected` is what rounding explains of it, `expected_because` says why in a
+    clause; `input_deviation` is the largest of what the record received. `values` are an argument's, the candidate's
+    first. `lines` are the user's innermost line and, where it is another, the innermost line outside of torch.
+    `sources` made the item, as the runs tell. `explanation` says in a clause what makes it so ("every matmul has an
+    error of TF32's size"), "" where nothing is known.
     """
 
     kind: Kind
@@ -49,6 +49,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     module: str | None = None
     deviation: float = 0.0
     expected: float = 0.0
+    expected_because: str = ""
     input_deviation: float = 0.0
     values: tuple[str, str] | None = None
     lines: tuple[str, ...] = ()
