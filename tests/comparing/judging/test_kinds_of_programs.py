@@ -39,7 +39,7 @@ def training(seed=0, frozen=False, kernel=None, **changes):
     """Return a program that trains the block with Adam; `kernel` changes its logarithm."""
 
     def program():
-        model, x = Block(**changes), torch.randn(2, 8, 16)
+        x, model = torch.randn(2, 8, 16), Block(**changes)
         model.up.weight.requires_grad_(not frozen)
         optimizer = torch.optim.Adam([weight for weight in model.parameters() if weight.requires_grad])
         torch.manual_seed(seed)

@@ -11,7 +11,7 @@ from torchparity.comparing.judging.coverage import Coverage
 from torchparity.comparing.judging.dtypes import dtype_words
 from torchparity.comparing.judging.environment import EnvironmentDifference, bearing_on, differences
 from torchparity.comparing.judging.limits import Limits
-from torchparity.comparing.judging.operators import operator_of
+from torchparity.comparing.judging.operators import communicates, operator_of
 from torchparity.comparing.judging.part import ComparedPart
 from torchparity.comparing.judging.rank_search import RankSearch
 from torchparity.comparing.judging.ranks import Placed, ordered
@@ -130,6 +130,8 @@ def _stands_alone(finding: Finding, first: Finding) -> bool:
         return False
     if finding.kind in (Kind.WEIGHTS, Kind.DATA) and finding.step > first.step:
         return False  # what the step before left behind
+    if communicates(finding.record):
+        return False  # another rank may have sent what differs
     return finding.kind is not Kind.OPERATOR or finding.input_deviation == 0
 
 
