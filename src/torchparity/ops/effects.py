@@ -56,6 +56,11 @@ _COPYING_VIEWS = words(
     """reshape reshape_as contiguous flatten ravel resolve_conj resolve_neg unflatten atleast_1d atleast_2d atleast_3d
     """
 )
+# In place, and some elements may stay as they were.
+PARTIAL_WRITES = words(
+    """index_put_ _index_put_impl_ index_copy_ index_fill_ scatter_ masked_fill_ masked_scatter_ put_ fill_diagonal_
+    """
+)
 _EXPOSING = frozenset({"torch.Tensor.data.__get__", "torch.Tensor.data.__set__", "torch.Tensor.untyped_storage"})
 _EXPOSING_BY_NAME = words(
     """storage data_ptr __array__ __dlpack__ numpy _typed_storage __cuda_array_interface__ share_memory_

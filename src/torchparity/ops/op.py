@@ -11,7 +11,16 @@ from typing import Any
 
 import torch
 
-from torchparity.ops.effects import QUESTIONS, VIEW_ATTRIBUTES, VIEWS, Effect, effects_of, exposure, words
+from torchparity.ops.effects import (
+    PARTIAL_WRITES,
+    QUESTIONS,
+    VIEW_ATTRIBUTES,
+    VIEWS,
+    Effect,
+    effects_of,
+    exposure,
+    words,
+)
 from torchparity.ops.names import full_name, record_name
 
 # Where rounding, reduction order or range usually go wrong.
@@ -53,6 +62,13 @@ class Op:
     def writes(self) -> bool:
         """Whether a call may change its arguments in place."""
         return bool(self.effects & Effect.WRITES)
+
+    @cached_property
+    def overwrites(self) -> bool:
+        """Whether a call that returns its first argument wrote all of it, with a new version, and nothing else."""
+        name = self.name.rpartition(".")[2]
+        is_usual = self.writes and self.kind is Kind.COMPUTES and not self.writes_unversioned
+        return is_usual and not name.startswith(("resize_", "_fused_", "__setitem__")) and name not in PARTIAL_WRITES
 
     @cached_property
     def writes_unversioned(self) -> bool:

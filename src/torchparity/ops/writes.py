@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from torchparity.ops.effects import Effect, words
+from torchparity.ops.effects import PARTIAL_WRITES, Effect
 from torchparity.ops.op import Kind, Op
 from torchparity.overwrites import COLLECTIVES
 
@@ -15,10 +15,6 @@ _TRAINING = 5  # the place of `training`, or of its like, in all functions that 
 _BUFFERS = {"Functional": slice(1, 3)}
 _OTHER_BUFFERS = slice(3, 5)
 _BUFFER_NAMES = ("running_mean", "running_var")
-_PARTIAL = words(
-    """index_put_ _index_put_impl_ index_copy_ index_fill_ scatter_ masked_fill_ masked_scatter_ put_ fill_diagonal_
-    """
-)
 _NEVER_WRITTEN = (1, 5)  # gradients and counts of steps, which a fused optimizer takes
 
 
@@ -39,7 +35,7 @@ def writes_in_part(op: Op, args: Sequence[Any]) -> bool:
     name = op.name.rpartition(".")[2]
     if name == "__setitem__":
         return not _is_everything(args[1]) if len(args) > 1 else True
-    return name in _PARTIAL
+    return name in PARTIAL_WRITES
 
 
 def _is_everything(index: Any) -> bool:

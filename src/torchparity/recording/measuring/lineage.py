@@ -91,10 +91,16 @@ class Lineage:
 
     def join(self, *sources: Source) -> Source:
         """Return several sources as one, in order, each once; of too many a name and the newest."""
-        parts = {part.text: part for source in sources for part in (source.parts or (source,))}
-        if len(parts) == 1:
-            return next(iter(parts.values()))
+        parts: dict[str, Source] = {}
+        for source in sources:
+            if source.parts:
+                for part in source.parts:
+                    parts[part.text] = part
+            else:
+                parts[source.text] = source
         several = tuple(parts.values())
+        if len(several) == 1:
+            return several[0]
         if len(several) > _MOST_PARTS:
             first = several[:1] if several[0].is_base else ()
             several = first + several[len(first) - _MOST_PARTS :]
@@ -107,7 +113,8 @@ class Lineage:
         ended = dict(self.sources)  # keeps them all until this is done, so that no id comes twice
         for address, source in ended.items():
             if id(source) not in earlier:
-                earlier[id(source)] = self.join(*(self._earlier(part, step) for part in source.parts or (source,)))
+                parts = [self._earlier(part, step) for part in source.parts or (source,)]
+                earlier[id(source)] = self.join(*parts) if len(parts) > 1 else parts[0]
             self.sources[address] = earlier[id(source)]
 
     def _earlier(self, source: Source, step: int) -> Source:
@@ -119,7 +126,7 @@ class Lineage:
         self, known: Source, writer: Source, tensor: torch.Tensor, storage: torch.UntypedStorage
     ) -> Source:
         """Return the source after a write: of all that was there a name remains, or everything where a part was."""
-        if tensor.numel() * tensor.element_size() != storage.nbytes():
+        if tensor.nbytes != storage.nbytes():
             return self.join(known, writer)
         if not known.parts and not known.is_base:
             return writer

@@ -145,6 +145,18 @@ class MeasurementCache:
                 if writer is not None and (version := version_of(tensor)) != traced.get(storage._cdata):
                     self._generations.write(tensor, storage, version, writer, surely=not in_part)
 
+    def overwrite(self, tensor: torch.Tensor, writer: Source) -> bool:
+        """Invalidate a tensor that was written wholly; False where it needs a closer look."""
+        if type(tensor) not in PLAIN:
+            return False
+        try:
+            storage, version = tensor.untyped_storage(), tensor._version
+        except (RuntimeError, NotImplementedError):  # no storage, or no version
+            return False
+        with self._lock:
+            self._generations.overwrite(tensor, storage, version, writer)
+        return True
+
     def wrote(self, tensors: Iterable[torch.Tensor], writer: Source, *, surely: bool) -> None:
         """Note that these tensors were, or may have been, written, whatever their versions are."""
         with self._lock:

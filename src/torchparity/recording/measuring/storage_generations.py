@@ -125,6 +125,19 @@ class StorageGenerations:
             self._pin(storage, address)
         self.lineage.write(tensor, storage, version, writer, surely=surely)
 
+    def overwrite(self, tensor: torch.Tensor, storage: torch.UntypedStorage, version: int, writer: Source) -> None:
+        """Give a storage a new generation; a tensor at a new version was written wholly."""
+        address = storage._cdata
+        if address in self.current:
+            self.current[address] = next(self._next)
+        if self._traced.get(address) == version:
+            return
+        known = self._sources.get(address)
+        if known is not None and not known.is_base and not known.parts and tensor.nbytes == storage.nbytes():
+            self._sources[address], self._traced[address] = writer, version
+        else:
+            self.write(tensor, storage, version, writer, surely=True)
+
     def never_cache(self, tensor: torch.Tensor, storage: torch.UntypedStorage, version: int) -> None:
         """From now on this storage may change without a new version."""
         address, lineage = storage._cdata, self.lineage

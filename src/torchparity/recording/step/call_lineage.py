@@ -34,6 +34,9 @@ class CallLineage:
     def written(self, call: Call, output: Any, writer: Source) -> None:
         """Invalidate and trace what a call wrote."""
         op, tensors, measurements = call.op, call.inputs.tensors, self._measurements
+        arguments = call.inputs.args
+        if op.overwrites and arguments and output is arguments[0] and measurements.overwrite(output, writer):
+            return
         surely, in_part = certain_writes(op, call.args, call.kwargs), writes_in_part(op, call.args)
         if op.writes_unversioned:
             written = [tensor for tensor in tensors if op.may_write(tensor)]
