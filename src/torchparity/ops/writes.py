@@ -52,7 +52,7 @@ def possible_writes(
     if not op.effects & Effect.WRITES_BUFFERS:
         return []
     is_training = args[_TRAINING] if len(args) > _TRAINING else _training(kwargs)
-    if not is_training:
+    if is_training is not True:  # of a backward function another argument stands there
         return []
     buffers = [*args[_BUFFERS.get(op.name.partition(".")[0], _OTHER_BUFFERS)], *map(kwargs.get, _BUFFER_NAMES)]
     return [buffer for buffer in buffers if isinstance(buffer, torch.Tensor) and not buffer.requires_grad]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import msgspec
@@ -47,14 +48,25 @@ def differing_arguments(record: JudgedRecord, rounding: float) -> list[ArgumentD
     return both + _one_sided(record, alone)
 
 
-def has_rounded_numbers(record: JudgedRecord, rounding: float) -> bool:
-    """Tell whether the call has a number that differs as much as rounding explains; its result may differ too."""
+def rounded_numbers(record: JudgedRecord, rounding: float) -> float:
+    """Return how far numbers of a call are apart that rounding explains, relatively: its result may be off by it too.
+
+    Infinite for the largest numbers of two dtypes, 0 where all numbers are equal.
+    """
     pairs = [
         (mine.leaf, other.leaf)
         for entry in record.items
         if entry.is_input and (mine := entry.candidate) is not None and (other := entry.baseline) is not None
     ]
-    return any(_differ(*pair, 0.0) and not _differ(*pair, rounding) for pair in pairs)
+    rounded = [pair for pair in pairs if _differ(*pair, 0.0) and not _differ(*pair, rounding)]
+    return max((_relative_difference(*pair) for pair in rounded), default=0.0)
+
+
+def _relative_difference(mine: Leaf, other: Leaf) -> float:
+    values = [leaf.value for leaf in (mine, other) if isinstance(leaf, ValueLeaf)]
+    if any(abs(value) in _LARGEST_NUMBERS for value in values):
+        return math.inf
+    return float(abs(values[0] - values[1]) / max(map(abs, values)))
 
 
 def _one_sided(record: JudgedRecord, alone: Sequence[tuple[ItemComparison, bool]]) -> list[ArgumentDifference]:

@@ -14,7 +14,7 @@ from torchparity.comparing.judging.limits import Limits
 from torchparity.comparing.judging.part import ComparedPart
 from torchparity.comparing.judging.verdict import Finding, Kind
 from torchparity.comparing.measuring.item_comparison import ItemComparison
-from torchparity.naming import forward_of
+from torchparity.naming import forward_of, is_module_name
 from torchparity.records import Origin, TensorLeaf
 
 EarlierSteps = Mapping[int, Mapping[str, JudgedRecord]]
@@ -30,7 +30,7 @@ class PartContext:
         self.flow = DataFlow(part.candidate, part.baseline, self.records)
         self.environments = (part.candidate.info.environment, part.baseline.info.environment)
         self.expectations = Expectations(self.by_name, part.parents, self.environments)
-        self.containers = {parent for parent in part.parents.values() if parent is not None}
+        self.containers = self._modules_around_calls()
         self._alone_by_name = {entry.record.name: entry for entry in self.alone if entry.is_candidates}
 
     @cached_property
@@ -55,6 +55,28 @@ class PartContext:
                         seen.add(origin.name)
                         pending.append(origin.name)
         return list(found.values())
+
+    def _modules_around_calls(self) -> set[str]:
+        """Return the modules inside of which calls were recorded: those tell more than the module's own record."""
+        around: set[str] = set()
+        for name, parent in self.part.parents.items():
+            if parent is not None and parent not in around and not is_module_name(name):
+                around |= {parent, *self.enclosing(parent)}
+        return around
+
+    def enclosing(self, record: str) -> list[str]:
+        """Return the modules around a record, innermost first."""
+        names: list[str] = []
+        parent = self.part.parents.get(record)
+        while parent is not None and parent not in names:
+            names.append(parent)
+            parent = self.part.parents.get(parent)
+        return names
+
+    @cached_property
+    def are_on_cpu(self) -> bool:
+        """Whether neither run tells of an accelerator."""
+        return not any(kind in told for told in self.environments for kind in ("cuda", "npu", "xpu"))
 
     def lacks_forward(self, record: JudgedRecord) -> bool:
         """Tell whether a backward record's forward call is not recorded, so that nobody knows what it received."""

@@ -50,6 +50,10 @@ class DataFlow:
         maker = self._makers_by_content.get(content_of(entry.pair))
         return [maker] if maker is not None else []
 
+    def is_uninitialised(self, entry: ItemComparison) -> bool:
+        """Tell whether an item is, or in parts may be, memory that nobody has written."""
+        return any(origin.kind == "uninitialised" for origin in self.origins(entry))
+
     def consumers(self, record: str) -> Sequence[str]:
         """Return the forward records that received what a forward record returned."""
         return self._consumers.get(record, ())

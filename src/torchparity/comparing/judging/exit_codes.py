@@ -23,4 +23,6 @@ def exit_code(verdict: Verdict, fail_on: FailOn, has_differences: bool) -> int:
 def _is_divergence(verdict: Verdict) -> bool:
     if verdict.kind is Kind.ARGUMENT:
         return verdict.first is None or verdict.first.is_shown
+    if verdict.kind is Kind.BATCH and verdict.first is not None:
+        return True  # what does not depend on the batch size differs
     return verdict.kind not in _AGREEING

@@ -68,5 +68,6 @@ class Expectations:
 def _autocast_dtype(environments: Sequence[Mapping[str, str]]) -> str | None:
     """Return the dtype that autocast computes in, in one of the runs alone: "cuda bfloat16" is torch.bfloat16."""
     said = {environment.get("autocast", "off") for environment in environments}
-    dtypes = [words.split()[-1] for words in said if words.split()[-1].startswith(("float", "bfloat"))]
+    last_words = [words.split()[-1] for words in said if words.split()]
+    dtypes = [word for word in last_words if word.startswith(("float", "bfloat"))]
     return f"torch.{dtypes[0]}" if len(said) > 1 and dtypes else None

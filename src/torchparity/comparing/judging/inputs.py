@@ -19,6 +19,8 @@ from torchparity.records import Origin, TensorLeaf
 _UNITS_OF_COPIES = 4.0
 # What a call whose partner is not known may enlarge a deviation by.
 _GAIN_OF_A_CALL = 20.0
+# Where no backward record tells what a gradient was when it left.
+_MARGIN_OF_UNSEEN_BACKWARD = 100.0
 # A view of part of an output may be off where the statistics of the whole show nothing.
 _SMALLEST_SHOWN = 1e-6
 
@@ -49,6 +51,8 @@ def _input(context: PartContext, record: JudgedRecord, entry: ItemComparison) ->
     sources = list(map(text_of, origins))
     if has_other_shape(entry.pair):
         return context.finding(Kind.SHAPE, record, entry, sources=sources, values=shapes_of(entry))
+    if origins[0].kind == "outside" and is_differentiated(entry):
+        return context.finding(Kind.UNRECORDED, record, entry)  # a call that was not recorded computed it
     kind = Kind.DATA if origins[0].kind == "outside" else Kind.WEIGHTS
     return context.finding(kind, record, entry, sources=sources)
 
@@ -64,16 +68,44 @@ def _computed(
         if _is_beyond_ancestors(context, entry, alone):
             return _of_call_alone(context, record, entry, alone)
         return None
+    if any(origin.kind == "earlier" and origin.step not in context.earlier for origin in makers):
+        return _from_unseen_step(context, record, entry, sources)
     records = [context.maker(origin) for origin in makers]
     if any(maker is None or maker.deviation != 0 or maker.passes_on for maker in records):
         return None
     if any(maker is not None and _counts_nothing(maker) and not _received_equals(maker) for maker in records):
         return None
+    if context.flow.is_uninitialised(entry):
+        return None  # what nobody wrote of it differs
     if not _is_shown_by_the_whole(entry, [maker for maker in records if maker is not None]):
         return None
     if entry.deviation is None or entry.deviation <= tolerance(entry.pair):
         return None  # autograd adds gradients of several uses up in place, in any order
     return context.finding(Kind.UNRECORDED, record, entry, sources=sources)
+
+
+def _from_unseen_step(
+    context: PartContext, record: JudgedRecord, entry: ItemComparison, sources: Sequence[str]
+) -> Finding | None:
+    """Return a finding about what a step left behind that is not compared."""
+    if entry.deviation is None or entry.deviation <= tolerance(entry.pair):
+        return None
+    names = [origin for origin in context.flow.origins(entry) if origin.kind in ("parameter", "buffer")]
+    if not names:
+        return context.finding(Kind.UNRECORDED, record, entry, sources=sources)
+    return context.finding(Kind.WEIGHTS, record, entry, sources=[*map(text_of, names), *sources])
+
+
+def is_raw_memory(context: PartContext, entry: ItemComparison) -> bool:
+    """Tell whether an item holds memory that nobody has written: all of it, or what those who wrote a part left.
+
+    That is so where they wrote the same in both runs, from the same inputs.
+    """
+    origins = context.flow.origins(entry)
+    if not any(origin.kind == "uninitialised" for origin in origins):
+        return False
+    makers = [context.maker(origin) for origin in origins if origin.kind in ("record", "earlier")]
+    return all(maker is None or (maker.deviation == 0 and _received_equals(maker)) for maker in makers)
 
 
 def _only_in_one_run(context: PartContext, mine: Sequence[Origin], other: Sequence[Origin]) -> str | None:
@@ -137,11 +169,11 @@ def _gradient(context: PartContext, record: JudgedRecord, entry: ItemComparison)
     sources = [context.by_name.get(backward_of(user)) for user in users]
     if not users:
         return None if context.flow.is_recorded else _by_content(context, record, entry)
-    if any(
-        source is None or source.deviation != 0 or source.passes_on or _counts_nothing(source) for source in sources
-    ):
+    known = [source for source in sources if source is not None]  # a use under no_grad gives no gradient
+    if any(source.deviation != 0 or source.passes_on or _counts_nothing(source) for source in known):
         return None
-    if entry.deviation is None or entry.deviation <= tolerance(entry.pair):
+    margin = 1.0 if len(known) == len(sources) else _MARGIN_OF_UNSEEN_BACKWARD
+    if entry.deviation is None or entry.deviation <= margin * tolerance(entry.pair):
         return None  # autograd may add the same gradients in another order
     return context.finding(Kind.UNRECORDED, record, entry, sources=[backward_of(user) for user in users])
 
@@ -188,6 +220,12 @@ def coarser_unit(pair: ItemPair) -> float:
     """Return the unit roundoff of the coarser of two dtypes."""
     sides = (pair.candidate, pair.baseline)
     return max(unit_of(side.leaf.dtype) for side in sides if side is not None and isinstance(side.leaf, TensorLeaf))
+
+
+def is_differentiated(entry: ItemComparison) -> bool:
+    """Tell whether a gradient is asked of an item, as it is of what was computed and hardly ever of data."""
+    leaf = entry.baseline.leaf if entry.baseline is not None else None
+    return isinstance(leaf, TensorLeaf) and bool(leaf.requires_grad)
 
 
 def shapes_of(entry: ItemComparison) -> tuple[str, str] | None:

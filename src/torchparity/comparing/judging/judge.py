@@ -18,6 +18,7 @@ from torchparity.comparing.judging.ranks import Placed, ordered
 from torchparity.comparing.judging.sentences import agreement_sentence, amount_text, finding_sentence
 from torchparity.comparing.judging.tf32 import EXPLANATION, looks_like_tf32, of_tf32
 from torchparity.comparing.judging.verdict import Agreement, Finding, Kind, Verdict
+from torchparity.comparing.measuring.deviation import has_other_shape
 from torchparity.naming import OPTIMIZER
 
 _MOST_OTHERS = 5
@@ -26,8 +27,6 @@ _MOST_REMARKS = 3
 _INDEPENDENT = (
     *(Kind.ARGUMENT, Kind.WEIGHTS, Kind.DATA, Kind.OPERATOR, Kind.RANDOM, Kind.NONFINITE, Kind.MISSING_GRADIENT),
 )
-# Findings that another batch size makes.
-_MADE_BY_OTHER_SIZES = (Kind.DATA, Kind.SHAPE, Kind.CALL, Kind.UNRECORDED, Kind.ARGUMENT, Kind.RANDOM, Kind.OPERATOR)
 NO_LIMITS = Limits()
 Searches = Mapping[int, RankSearch]  # by rank
 
@@ -43,10 +42,13 @@ def judge(parts: Sequence[ComparedPart], coverage: Coverage, limits: Limits = NO
     first = _first(placed, searches)
     changes = differences(parts[0].candidate.info.environment, parts[0].baseline.info.environment)
     if first is None:
+        unexplained = [search.unexplained for search in searches.values() if search.unexplained is not None]
+        if unexplained:
+            return _cannot_tell(min(unexplained, key=lambda entry: (entry[1].step, entry[0]))[1], parts, coverage)
         return _agreement(parts, coverage, searches, [entry.finding for entry in placed], changes)
     if coverage.is_of_another_model:
         return _another_model(coverage, first)
-    sizes = batch_sizes(searches) if first.kind in _MADE_BY_OTHER_SIZES else None
+    sizes = batch_sizes(searches) if _is_made_by_other_sizes(first, searches) else None
     if sizes is not None:
         return batch_verdict(sizes, searches, coverage.left_out())
     others = [entry.finding for entry in placed if _stands_alone(entry.finding, first)]
@@ -59,6 +61,15 @@ def judge(parts: Sequence[ComparedPart], coverage: Coverage, limits: Limits = NO
         remarks=tuple(_remarks(first, parts, changes)),
         not_compared=coverage.left_out(),
     )
+
+
+def _is_made_by_other_sizes(first: Finding, searches: Searches) -> bool:
+    """Tell whether the first finding is one that other batch sizes make: at data, or at a record of other shapes."""
+    if first.kind in (Kind.DATA, Kind.SHAPE, Kind.CALL):
+        return True
+    context = searches[first.rank].contexts[first.step]
+    record = context.by_name.get(first.record)
+    return record is not None and any(has_other_shape(entry.pair) for entry in record.items)
 
 
 def _explained(first: Finding, searches: Searches, changes: Sequence[EnvironmentDifference]) -> Finding:
@@ -133,6 +144,16 @@ def _stands_alone(finding: Finding, first: Finding) -> bool:
     if communicates(finding.record):
         return False  # another rank may have sent what differs
     return finding.kind is not Kind.OPERATOR or finding.input_deviation == 0
+
+
+def _cannot_tell(finding: Finding, parts: Sequence[ComparedPart], coverage: Coverage) -> Verdict:
+    """Return the verdict where something is off by more than rounding and nobody can be blamed for it."""
+    return Verdict(
+        kind=Kind.UNKNOWN,
+        sentence=_sentence(finding, parts),
+        first=finding,
+        not_compared=coverage.left_out(),
+    )
 
 
 def _another_model(coverage: Coverage, first: Finding) -> Verdict:

@@ -12,6 +12,8 @@ from torchparity.comparing.pairing.records import RecordPair
 from torchparity.naming import is_module_name
 from torchparity.records import Record, TensorLeaf
 
+_MASKING = 1e30
+
 
 class JudgedRecord(msgspec.Struct, eq=False):
     """A record of both runs with the comparisons of its items.
@@ -84,6 +86,12 @@ def is_whole(comparison: ItemComparison) -> bool:
     side = comparison.pair.baseline
     leaf = side.leaf if side is not None else None
     return isinstance(leaf, TensorLeaf) and not leaf.dtype.startswith(("torch.float", "torch.bfloat", "torch.complex"))
+
+
+def is_mask(comparison: ItemComparison) -> bool:
+    """Tell whether a tensor is masked with numbers so large that they hide all others."""
+    extremes = [value for side in (comparison.candidate, comparison.baseline) if side for value in side.values()[:2]]
+    return any(isinstance(value, float) and not abs(value) < _MASKING for value in extremes)
 
 
 def judged_records(

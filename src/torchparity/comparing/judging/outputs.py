@@ -25,16 +25,18 @@ def output_finding(context: PartContext, record: JudgedRecord, *, reads_raw_memo
     """Return the output that what the record received does not explain, with the kind of fault it is."""
     if not record.received and record.direction == "backward":
         return None  # nobody knows what it received
-    if record.input_deviation > _LARGEST_JUDGED_INPUT or returns_raw_memory(record.name):
+    if returns_raw_memory(record.name):
         return None
     other_form = next(filter(_has_other_dimensions, record.items), None)
     if other_form is not None:
         return context.finding(Kind.SHAPE, record, other_form, deviation=math.inf)
     wrong: list[tuple[float, ItemComparison, Expectation]] = []
     is_rounded = rounds(record.name)
-    inherited = _SMALLEST_GAIN * record.input_deviation
     for entry in record.returned:
-        if not entry.deviation or entry.deviation <= inherited or _is_other_choice(record, entry):
+        if not entry.deviation or _is_other_choice(context, record, entry):
+            continue
+        received = _input_deviation(record, entry)
+        if entry.deviation <= _SMALLEST_GAIN * received or received > _LARGEST_JUDGED_INPUT:
             continue
         if is_rounded and entry.deviation <= coarser_unit(entry.pair):
             continue
@@ -68,9 +70,22 @@ def _has_other_dimensions(entry: ItemComparison) -> bool:
     return isinstance(entry.candidate.leaf, TensorLeaf) and entry.pair.replaces_tensor
 
 
-def _is_other_choice(record: JudgedRecord, entry: ItemComparison) -> bool:
-    """Tell whether an output is a choice among equals: indices that differ where the values at them agree."""
-    if not chooses(record.name) or not is_whole(entry):
+def _input_deviation(record: JudgedRecord, output: ItemComparison) -> float:
+    """Return the largest deviation of what an output was computed from: in a list, of its own entries."""
+    if "._foreach_" not in record.name:
+        return record.input_deviation
+    place = output.name.rpartition(".")[2]
+    return max(
+        (entry.deviation or 0.0 for entry in record.received if entry.name.rpartition(".")[2] == place), default=0.0
+    )
+
+
+def _is_other_choice(context: PartContext, record: JudgedRecord, entry: ItemComparison) -> bool:
+    """Tell whether an output is a choice among equals: indices that differ where the values at them agree.
+
+    From equal inputs the CPU makes the same choice.
+    """
+    if not chooses(record.name) or not is_whole(entry) or (record.has_equal_inputs and context.are_on_cpu):
         return False
     values = record.returned[0]
     return not values.deviation if values is not entry else record.input_deviation > 0

@@ -10,11 +10,11 @@ from torchparity.comparing.judging.arguments import (
     ROUNDED_TO_ANOTHER_DTYPE,
     ArgumentDifference,
     differing_arguments,
-    has_rounded_numbers,
+    rounded_numbers,
 )
 from torchparity.comparing.judging.context import PartContext
-from torchparity.comparing.judging.inputs import input_finding
-from torchparity.comparing.judging.judged_record import JudgedRecord, split_items
+from torchparity.comparing.judging.inputs import input_finding, is_raw_memory
+from torchparity.comparing.judging.judged_record import JudgedRecord, is_mask, is_whole, split_items
 from torchparity.comparing.judging.limits import Limits
 from torchparity.comparing.judging.missing_gradients import missing_gradient
 from torchparity.comparing.judging.operators import returns_raw_memory, rounds
@@ -31,6 +31,10 @@ from torchparity.records import TensorLeaf
 # So many calls that round gave the same bits from the same inputs: the two runs compute alike, and the first that does
 # not is where they part, however little it is off.
 _FEWEST_EQUAL_CALLS = 3
+# What a call may make of a number that differs by rounding.
+_GAIN_OF_NUMBERS = 20.0
+# Off by more than this, a result of forward is no matter of rounding, whoever is to blame; in other dtypes by more.
+_NEVER_ROUNDING, _NEVER_ROUNDING_OF_DTYPES = 0.05, 0.5
 
 
 class RankSearch:
@@ -43,6 +47,7 @@ class RankSearch:
         self.contexts: dict[int, PartContext] = {}
         self.furthest = (0.0, "")  # the largest deviation, and the item that has it
         self.has_unequal = False
+        self.unexplained: tuple[int, Finding] | None = None  # the first result that is off by more than rounding
         self._tainted: dict[int, set[str]] = {}  # by step: records that a finding explains
         self._is_equal_so_far = True
         self._equal_calls = 0
@@ -81,24 +86,42 @@ class RankSearch:
             found = saved_value_finding(context, record)
         elif record.direction == "parameters_grad":
             found = None if self._is_tainted(context, record) else parameter_gradient_finding(context, record)
-        elif self._is_tainted(context, record):
+        elif record.name in self._tainted[context.part.step] or self._is_tainted(context, record):
             self._tainted[context.part.step].add(record.name)
             return
         else:
             found = self._found(context, record, reads_raw_memory=reads_raw_memory)
         if found is not None:
             self._add(context, record, found)
+        elif self.unexplained is None and self._is_unexplained(context, record):
+            worst = max(record.returned, key=lambda entry: entry.deviation or 0.0)
+            self.unexplained = record.position, context.finding(Kind.UNKNOWN, record, worst)
         self._note_equality(context, record)
+
+    def _is_unexplained(self, context: PartContext, record: JudgedRecord) -> bool:
+        """Tell whether a result of forward is off by what no rounding explains, although nobody is to blame for it."""
+        if record.direction != "forward" or context.is_in_backward(record) or record.passes_on:
+            return False
+        limit = _NEVER_ROUNDING_OF_DTYPES if context.has_other_dtypes else _NEVER_ROUNDING
+        limit = max(limit, self._limits.tolerance or 0.0)
+        return any(
+            entry.deviation is not None and entry.deviation > limit and not is_whole(entry) and not is_mask(entry)
+            for entry in record.returned
+        )
 
     def _found(self, context: PartContext, record: JudgedRecord, *, reads_raw_memory: bool) -> Finding | None:
         if record.passes_on and record.direction == "backward":
             return None  # in one run it has the gradient of all that use what it passed on
         received = input_finding(context, record)
-        if received is not None or record.passes_on:
+        if received is not None:
             return received
+        if record.passes_on:
+            arguments = differing_arguments(record, self._rounding_of_numbers(context, record))
+            certain = [argument for argument in arguments if not argument.is_one_sided]
+            return self._of_arguments(context, record, certain, None, is_shown=True) if certain else None
         rounding = self._rounding_of_numbers(context, record)
         returned = output_finding(context, record, reads_raw_memory=reads_raw_memory)
-        if returned is not None and has_rounded_numbers(record, rounding):
+        if returned is not None and returned.deviation <= _GAIN_OF_NUMBERS * rounded_numbers(record, rounding):
             returned = None
         if record.direction == "forward" and (returned is None or returned.kind is not Kind.UNINITIALISED):
             arguments = differing_arguments(record, rounding)
@@ -122,10 +145,12 @@ class RankSearch:
         record: JudgedRecord,
         arguments: Sequence[ArgumentDifference],
         returned: Finding | None,
+        *,
+        is_shown: bool = False,
     ) -> Finding | None:
         """Return the argument that differs; one that only one run passes is news only where the result differs."""
         certain = [argument for argument in arguments if not argument.is_one_sided]
-        if returned is None and not certain and record.deviation == 0:
+        if record.deviation == 0 and (returned is None and not certain):
             return None
         chosen = (certain or list(arguments))[0]
         return context.finding(
@@ -134,7 +159,7 @@ class RankSearch:
             chosen.item,
             values=chosen.values,
             expected=returned.expected if returned is not None else 0.0,
-            is_shown=returned is not None,
+            is_shown=returned is not None or (is_shown and record.deviation != 0),
         )
 
     def _traced_back(self, context: PartContext, record: JudgedRecord, found: Finding) -> Finding:
@@ -164,7 +189,7 @@ class RankSearch:
         if not self._limits.ignores(found.record, context.part.parents):
             self.findings.append((position, found))
         if found.is_shown:
-            self._tainted[context.part.step] |= {record.name, found.record}
+            self._tainted[context.part.step] |= {record.name, found.record, *context.enclosing(found.record)}
 
     def _split(self, context: PartContext, record: JudgedRecord) -> bool:
         """Fill in what a record received and returned; tell whether it read memory that nobody had written."""
@@ -179,7 +204,7 @@ class RankSearch:
                 return False
             if not flow.is_recorded:
                 return True
-            is_raw = any(origin.kind == "uninitialised" for origin in flow.origins(entry))
+            is_raw = is_raw_memory(context, entry) if entry.is_input else flow.is_uninitialised(entry)
             if is_raw and entry.is_input:
                 reads_raw_memory = True
             return not is_raw

@@ -127,6 +127,10 @@ def _values(finding: Finding) -> str:
     return f" ({finding.values[0]} against {finding.values[1]})" if finding.values else ""
 
 
+def _unknown(finding: Finding, off: str) -> str:
+    return f"{finding.item} {off}, and nothing that was recorded tells why: cannot tell who is to blame"
+
+
 def _plain(finding: Finding, off: str) -> str:
     return f"{finding.explanation or finding.item} {off}"
 
@@ -144,4 +148,5 @@ _CLAUSES: dict[Kind, Callable[[Finding, str], str]] = {
     Kind.NONFINITE: _nonfinite,
     Kind.CALL: _call,
     Kind.UNRECORDED: _unrecorded,
+    Kind.UNKNOWN: _unknown,
 }

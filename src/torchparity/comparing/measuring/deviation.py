@@ -65,7 +65,8 @@ def _sketched(left: Leaf, right: Leaf) -> float | None:
     mine, other = left.statistics, right.statistics
     if mine is None or other is None or mine.sketch is None or other.sketch is None:
         return None
-    return sketch_distance(mine.sketch, other.sketch)
+    distance = sketch_distance(mine.sketch, other.sketch)
+    return distance if math.isfinite(distance) else None
 
 
 def _of_uncommon_statistics(pair: ItemPair, baseline: Side, mine: Values, other: Values) -> float | None:

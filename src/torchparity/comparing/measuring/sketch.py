@@ -18,8 +18,8 @@ def sketch_distance(left: bytes, right: bytes) -> float:
     """
     if left == right:
         return 0.0
-    squares = [(one - other) ** 2 for one, other in zip(_sums(left), _sums(right), strict=True)]
-    return math.sqrt(math.fsum(squares) / len(squares))
+    differences = [one - other for one, other in zip(_sums(left), _sums(right), strict=True)]
+    return math.hypot(*differences) / math.sqrt(len(differences))
 
 
 def _sums(sketch: bytes) -> tuple[float, ...]:
