@@ -4,6 +4,7 @@ judge                 from compared parts to the verdict            verdict     
 
     Looking for where the runs part
 rank_search           the records of one rank, step after step, each judged by what it received
+part                  what the judge reads of a compared part
 context               the records of one part, with what is known about them
 judged_record         a pair of records: the tensors that it received and returned
 data_flow             who made what, as the runs recorded it; by content where they did not

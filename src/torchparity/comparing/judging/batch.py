@@ -10,6 +10,7 @@ from torchparity.comparing.judging.judged_record import JudgedRecord, are_tensor
 from torchparity.comparing.judging.rank_search import RankSearch
 from torchparity.comparing.judging.sentences import amount_text
 from torchparity.comparing.judging.verdict import Agreement, Finding, Kind, Verdict
+from torchparity.comparing.measuring.deviation import has_other_shape
 from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.comparing.measuring.rounding import tolerance
 from torchparity.naming import OPTIMIZER, family_of
@@ -29,6 +30,8 @@ def batch_sizes(searches: Mapping[int, RankSearch]) -> tuple[int, int] | None:
             for record in context.records:
                 if context.part.parents.get(record.name) == OPTIMIZER or "_foreach_" in record.name:
                     continue  # lists of another length show tensors of other parameters
+                if _has_other_weights(record):
+                    return None  # another model
                 sizes.update(set(_other_first_dimensions(record)))
     if not sizes:
         return None
@@ -62,6 +65,11 @@ def batch_verdict(sizes: tuple[int, int], searches: Mapping[int, RankSearch], le
         agreement=Agreement(is_identical=False, largest=largest),
         not_compared=left_out,
     )
+
+
+def _has_other_weights(record: JudgedRecord) -> bool:
+    """Tell whether a module has a parameter of another shape."""
+    return any(entry.role == "parameters" and has_other_shape(entry.pair) for entry in record.items)
 
 
 def _other_first_dimensions(record: JudgedRecord) -> Iterator[tuple[int, int]]:

@@ -67,8 +67,12 @@ def _not_asked(context: PartContext, record: JudgedRecord, entry: ItemComparison
     mine = entry.candidate.leaf if entry.candidate is not None else None
     asks = isinstance(mine, TensorLeaf) and mine.requires_grad
     without, having = _SIDES[::-1] if asks else _SIDES
-    sources = list(map(text_of, context.flow.origins(entry))) if entry.is_input else []
-    made_by = f", which {sources[-1]} made," if sources else ""
+    origins = context.flow.origins(entry) if entry.is_input else ()
+    made_by = ""
+    if origins:
+        last = origins[-1]
+        is_made = last.kind in ("record", "earlier")
+        made_by = f", which {text_of(last)} made," if is_made else f", {text_of(last)},"
     return f"{record.short_name(entry)}{made_by} needs no gradient in {without} and does in {having}"
 
 
