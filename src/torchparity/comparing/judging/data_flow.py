@@ -8,7 +8,6 @@ from functools import cached_property
 from torchparity.comparing.judging.judged_record import AloneRecord, JudgedRecord, are_tensors
 from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.comparing.pairing.items import ItemPair, Side
-from torchparity.naming import backward_of
 from torchparity.records import Origin, TensorLeaf
 from torchparity.storage import RunPart
 
@@ -111,11 +110,6 @@ class DataFlow:
                 if not entry.is_input and are_tensors(entry):
                     makers.setdefault(content_of(entry.pair), record.name)
         return makers
-
-
-def backward_names(record: str, flow: DataFlow) -> list[str]:
-    """Return the backward records of those who consumed what a forward record returned."""
-    return [backward_of(consumer) for consumer in flow.consumers(record)]
 
 
 def content_of(pair: ItemPair) -> object:
