@@ -22,7 +22,7 @@ Result = TypeVar("Result")
 
 
 class Failures:
-    """What failed in one listener or dispatcher: each kind is logged once and counted.
+    """The failures of one listener or dispatcher: each kind is logged once and counted.
 
     `work` says what it does with a call, for the sentence that is logged.
     """

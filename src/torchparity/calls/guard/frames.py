@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Place(NamedTuple):
-    """Where on the stack a call runs: how many frames are below it, and which code it runs."""
+    """The place of a call on the stack: how many frames are below it, and which code it runs."""
 
     depth: int
     code: CodeType

@@ -1,4 +1,4 @@
-"""Where our function mode sits on a thread's stack; others may have entered theirs below and above it."""
+"""The place of our function mode on a thread's stack; others may have entered theirs below and above it."""
 
 from __future__ import annotations
 

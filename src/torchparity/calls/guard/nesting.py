@@ -40,7 +40,7 @@ class Nesting:
 
     @property
     def parents(self) -> list[str]:
-        """What this thread is inside of."""
+        """The state of this thread: the calls that it is inside of."""
         thread = self._thread
         if thread.step != self._step:
             thread.step, thread.parents, thread.optimizers = self._step, [], []
@@ -48,13 +48,13 @@ class Nesting:
 
     @property
     def is_in_optimizer(self) -> bool:
-        """Whether an optimizer is running in this thread, and no module inside of it."""
+        """True while an optimizer runs in this thread, and no module inside of it."""
         thread = self._thread
         return bool(thread.optimizers) and thread.step == self._step and thread.parents[-1:] == [OPTIMIZER]
 
     @property
     def is_in_function(self) -> bool:
-        """Whether this thread is inside a wrapped function: what that calls is part of its call."""
+        """True inside a wrapped function in this thread: what that calls is part of its call."""
         return self._thread.is_in_function
 
     @is_in_function.setter
