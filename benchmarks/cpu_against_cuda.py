@@ -4,13 +4,15 @@ python -m benchmarks.cpu_against_cuda FOLDER [--models llama,cnn] [--task statis
 
 Every model of the fault bed is trained two steps (forward, backward, clipping, optimizer) on the CPU in float32 and on
 the device in float32, with TF32, in bfloat16, under autocast, and with a wrong kernel in each of these. There is no
-dropout: two devices draw other random numbers. Prints a line for each pair and writes FOLDER/results.jsonl.
+dropout: two devices draw other random numbers. Prints a line for each pair and writes FOLDER/results.jsonl; the runs of
+a wrong answer stay in FOLDER/MODEL.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -112,7 +114,7 @@ def _place(baseline: Path, kernel: Kernel) -> str | None:
 
 
 def _pair(name: str, variant: str, kernel: str | None, folder: Path, task: str) -> dict[str, Any] | None:
-    baseline, candidate = folder / name / "cpu", folder / name / "cuda"
+    baseline, candidate = folder / name / "cpu", folder / name / f"{variant}-{kernel or 'clean'}"
     if not baseline.exists():
         record(_program(name, "cpu", "fp32"), baseline, task)
     program = _program(name, "cuda", variant)
@@ -128,6 +130,9 @@ def _pair(name: str, variant: str, kernel: str | None, folder: Path, task: str) 
     verdict = torchparity.compare(candidate, baseline).verdict
     kinds = _CLEAN_KINDS[variant] if kernel is None else KERNELS[kernel].kinds
     said = verdict.first.record if verdict.first is not None else None
+    is_right = verdict.kind.value in kinds and said == truth
+    if is_right:
+        shutil.rmtree(candidate)
     return {
         "model": name,
         "variant": variant,
@@ -135,7 +140,7 @@ def _pair(name: str, variant: str, kernel: str | None, folder: Path, task: str) 
         "truth": truth,
         "said": said,
         "kind": verdict.kind.value,
-        "is_right": verdict.kind.value in kinds and said == truth,
+        "is_right": is_right,
         "sentence": verdict.sentence,
     }
 

@@ -7,7 +7,7 @@ a PrivateUse1 backend). To add a device, add a file; a kernel of its own is an a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Protocol
 
@@ -80,6 +80,11 @@ def device_for(device: torch.device) -> Device:
 def all_devices() -> tuple[Device, ...]:
     """Return every plugin, the host first."""
     return tuple(_device_of_type(name) for name in plugins.names("devices"))
+
+
+def devices_of_types(types: Iterable[str]) -> tuple[Device, ...]:
+    """Return the plugins of some `tensor.device.type`, the host first."""
+    return tuple(dict.fromkeys(map(_device_of_type, ("cpu", *sorted(types)))))
 
 
 @cache

@@ -10,7 +10,7 @@ import os
 import platform
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from torch.nn import functional
 from torch.utils._device import DeviceContext
 
 from torchparity.calls import attempted, modes_of
-from torchparity.devices import Setting, all_devices
+from torchparity.devices import Setting, all_devices, devices_of_types
 
 _LIBRARIES = ("numpy", "transformers", "accelerate", "deepspeed", "triton", "flash_attn", "torch_npu")
 _VARIABLES = (
@@ -49,10 +49,14 @@ _LONGEST = 120  # of a value
 _PROCESSOR_BYTES = 4096  # of /proc/cpuinfo: it says the same of every core
 
 
-def read_environment(*, autocast: str | None = None) -> dict[str, str]:
-    """Return the environment by key; `autocast` is what calls of the step were seen to run under."""
+def read_environment(*, autocast: str | None = None, device_types: Iterable[str] | None = None) -> dict[str, str]:
+    """Return the environment by key.
+
+    `autocast` is what calls of the step were seen to run under. `device_types` are those of the recorded tensors; None
+    asks all devices that are initialised.
+    """
     settings = {**_settings(), "autocast": lambda: autocast or _autocast()}
-    for device in all_devices():
+    for device in all_devices() if device_types is None else devices_of_types(device_types):
         told = attempted(device.settings)
         settings |= {} if isinstance(told, Exception) else told
     return {**_build(), **_read(settings), **_libraries(), **_variables()}

@@ -261,7 +261,9 @@ class Session:
         self._late_gradients += late
         failures = self._dispatcher.boundary.failures.sentences_of_step() + self._recorder.failures.sentences_of_step()
         if self._output is not None:
-            environment = read_environment(autocast=self._recorder.autocast.take())
+            environment = read_environment(
+                autocast=self._recorder.autocast.take(), device_types=self._recorder.measurements.device_types
+            )
             self._output.write(self._step, done, self._left_out(failures, late), environment)
             if self._output.is_over:
                 self._life = Life.OVER

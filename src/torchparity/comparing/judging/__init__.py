@@ -13,6 +13,7 @@ arguments             findings about arguments that are no tensors
 missing_gradients, parameter_gradients                               findings about gradients
 expectations          what precision/ expects of an output           cancellation     the same where little is known
 ranks                 the order of findings over ranks               batch            runs with other batch sizes
+choices               choices among equals, and what is in another order because of them
 limits, record_patterns                                              what a user expects and lets pass
 
     Explaining it

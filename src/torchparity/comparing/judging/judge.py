@@ -182,9 +182,18 @@ def _agreement(
         kind=kind,
         sentence=sentence,
         agreement=agreement,
-        remarks=tuple(_sentence(finding, parts).replace("First difference: ", "", 1) for finding in quiet),
+        remarks=(
+            *(_sentence(finding, parts).replace("First difference: ", "", 1) for finding in quiet),
+            *_other_choices(searches),
+        ),
         not_compared=left_out,
     )
+
+
+def _other_choices(searches: Searches) -> list[str]:
+    ranks = "rank {}, " if len(searches) > 1 else ""
+    said = [ranks.format(rank) + line for rank, search in searches.items() for line in search.choices.sentences()]
+    return said[:_MOST_REMARKS]
 
 
 def total_agreement(searches: Searches, parts: Sequence[ComparedPart]) -> Agreement:

@@ -3,22 +3,36 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 from torchparity.comparing.judging.cancellation import is_cancelled
+from torchparity.comparing.judging.choices import is_other_choice
 from torchparity.comparing.judging.context import PartContext
 from torchparity.comparing.judging.inputs import coarser_unit, shapes_of
-from torchparity.comparing.judging.judged_record import JudgedRecord, is_whole
-from torchparity.comparing.judging.operators import chooses, draws, rate_items, returns_raw_memory, rounds
+from torchparity.comparing.judging.judged_record import JudgedRecord
+from torchparity.comparing.judging.operators import draws, rate_items, returns_raw_memory, rounds
 from torchparity.comparing.judging.verdict import Finding, Kind
-from torchparity.comparing.measuring.deviation import has_other_shape
+from torchparity.comparing.measuring.deviation import has_other_shape, least_deviation
 from torchparity.comparing.measuring.item_comparison import ItemComparison, Reason
 from torchparity.comparing.precision.facts import Expectation
+from torchparity.comparing.precision.figures import SKETCH_FLOOR
 from torchparity.records import TensorLeaf, ValueLeaf
 
 # From here on an operator is not linear in what its inputs are off by, and nothing can be expected of it.
 _LARGEST_JUDGED_INPUT = 0.05
 # Every operator may enlarge what its inputs are off by at least so much: those outputs need no closer look.
 _SMALLEST_GAIN = 2.0
+
+
+class _Excess(NamedTuple):
+    """A deviation over what is allowed, and that."""
+
+    ratio: float
+    allowed: float
+
+    @classmethod
+    def of(cls, deviation: float, allowed: float) -> _Excess:
+        return cls(deviation / allowed if allowed else math.copysign(math.inf, deviation), allowed)
 
 
 def output_finding(context: PartContext, record: JudgedRecord, *, reads_raw_memory: bool) -> Finding | None:
@@ -30,10 +44,10 @@ def output_finding(context: PartContext, record: JudgedRecord, *, reads_raw_memo
     other_form = next(filter(_has_other_dimensions, record.items), None)
     if other_form is not None:
         return context.finding(Kind.SHAPE, record, other_form, deviation=math.inf)
-    wrong: list[tuple[float, ItemComparison, Expectation]] = []
+    wrong: list[tuple[_Excess, ItemComparison, Expectation]] = []
     is_rounded = rounds(record.name)
     for entry in record.returned:
-        if not entry.deviation or _is_other_choice(context, record, entry):
+        if not entry.deviation or is_other_choice(context, record, entry):
             continue
         received = _input_deviation(record, entry)
         if entry.deviation <= _SMALLEST_GAIN * received or received > _LARGEST_JUDGED_INPUT:
@@ -43,24 +57,34 @@ def output_finding(context: PartContext, record: JudgedRecord, *, reads_raw_memo
         expectation = context.expectations.of(record, entry)
         if context.lacks_forward(record) and is_cancelled(entry, record.received):
             continue
-        allowed = expectation.tolerance if context.limits.tolerance is None else context.limits.tolerance
-        if entry.deviation > allowed:
-            excess = entry.deviation / allowed if allowed else math.inf
+        excess = _excess(context, entry, expectation)
+        if excess.ratio > 1.0:
             wrong.append((excess, entry, expectation))
     if not wrong:
         return None
-    _, worst, expectation = max(wrong, key=lambda entry: (entry[0], entry[1].deviation or 0.0))
+    excess, worst, expectation = max(wrong, key=lambda entry: (entry[0].ratio, entry[1].deviation or 0.0))
     kind = _kind(context, record, worst, reads_raw_memory=reads_raw_memory)
     values = shapes_of(worst) if kind is Kind.SHAPE else None
     return context.finding(
         kind,
         record,
         worst,
-        expected=expectation.tolerance,
+        expected=excess.allowed,
         expected_because=expectation.reason,
         values=values,
         is_certain=context.flow.is_recorded or record.has_equal_inputs,
     )
+
+
+def _excess(context: PartContext, entry: ItemComparison, expectation: Expectation) -> _Excess:
+    deviation = entry.deviation or 0.0
+    if context.limits.tolerance is not None:
+        return _Excess.of(deviation, context.limits.tolerance)
+    excess = _Excess.of(deviation, expectation.tolerance)
+    if expectation.exact_tolerance >= expectation.tolerance or entry.candidate is None or entry.baseline is None:
+        return excess
+    least = least_deviation(entry.candidate.values(), entry.baseline) - SKETCH_FLOOR
+    return max(excess, _Excess.of(least, expectation.exact_tolerance))
 
 
 def _has_other_dimensions(entry: ItemComparison) -> bool:
@@ -78,17 +102,6 @@ def _input_deviation(record: JudgedRecord, output: ItemComparison) -> float:
     return max(
         (entry.deviation or 0.0 for entry in record.received if entry.name.rpartition(".")[2] == place), default=0.0
     )
-
-
-def _is_other_choice(context: PartContext, record: JudgedRecord, entry: ItemComparison) -> bool:
-    """Tell whether an output is a choice among equals: indices that differ where the values at them agree.
-
-    From equal inputs the CPU makes the same choice.
-    """
-    if not chooses(record.name) or not is_whole(entry) or (record.has_equal_inputs and context.are_on_cpu):
-        return False
-    values = record.returned[0]
-    return not values.deviation if values is not entry else record.input_deviation > 0
 
 
 def _kind(context: PartContext, record: JudgedRecord, entry: ItemComparison, *, reads_raw_memory: bool) -> Kind:

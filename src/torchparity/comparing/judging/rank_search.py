@@ -12,6 +12,7 @@ from torchparity.comparing.judging.arguments import (
     differing_arguments,
     rounded_numbers,
 )
+from torchparity.comparing.judging.choices import OtherChoices
 from torchparity.comparing.judging.context import PartContext
 from torchparity.comparing.judging.inputs import input_finding, is_raw_memory
 from torchparity.comparing.judging.judged_record import JudgedRecord, is_mask, is_whole, split_items
@@ -48,6 +49,7 @@ class RankSearch:
         self.furthest = (0.0, "")  # the largest deviation, and the item that has it
         self.has_unequal = False
         self.unexplained: tuple[int, Finding] | None = None  # the first result that is off by more than rounding
+        self.choices = OtherChoices()
         self._tainted: dict[int, set[str]] = {}  # by step: records that a finding explains
         self._is_equal_so_far = True
         self._equal_calls = 0
@@ -66,6 +68,8 @@ class RankSearch:
                 self._judge(context, record)
             elif record.direction == "forward" and rounds(record.name):
                 self._equal_calls += 1
+        if self.unexplained is None:
+            self.unexplained = self.choices.open
         gradient = missing_gradient(context)
         if gradient is not None:
             self._add(context, context.by_name[gradient.record], gradient)
@@ -93,21 +97,36 @@ class RankSearch:
             found = self._found(context, record, reads_raw_memory=reads_raw_memory)
         if found is not None:
             self._add(context, record, found)
-        elif self.unexplained is None and self._is_unexplained(context, record):
-            worst = max(record.returned, key=lambda entry: entry.deviation or 0.0)
-            self.unexplained = record.position, context.finding(Kind.UNKNOWN, record, worst)
+        elif self.unexplained is None:
+            self._note_unexplained(context, record)
         self._note_equality(context, record)
+
+    def _note_unexplained(self, context: PartContext, record: JudgedRecord) -> None:
+        """Keep the first result that is off by what nothing explains; one in another order only if it stays so."""
+        if not self._is_unexplained(context, record):
+            return
+        choice = self.choices.choice_of(context, record)
+        worst = max(record.returned, key=lambda entry: entry.deviation or 0.0)
+        explanation = f"after {choice}, which chose otherwise among equal or close values" if choice else ""
+        finding = record.position, context.finding(Kind.UNKNOWN, record, worst, explanation=explanation)
+        if choice:
+            self.choices.open = finding
+        else:
+            self.unexplained = finding
 
     def _is_unexplained(self, context: PartContext, record: JudgedRecord) -> bool:
         """Tell whether a result of forward is off by what no rounding explains, although nobody is to blame for it."""
         if record.direction != "forward" or context.is_in_backward(record) or record.passes_on:
             return False
-        limit = _NEVER_ROUNDING_OF_DTYPES if context.has_other_dtypes else _NEVER_ROUNDING
-        limit = max(limit, self._limits.tolerance or 0.0)
+        limit = self._limit_of_rounding(context)
         return any(
             entry.deviation is not None and entry.deviation > limit and not is_whole(entry) and not is_mask(entry)
             for entry in record.returned
         )
+
+    def _limit_of_rounding(self, context: PartContext) -> float:
+        limit = _NEVER_ROUNDING_OF_DTYPES if context.has_other_dtypes else _NEVER_ROUNDING
+        return max(limit, self._limits.tolerance or 0.0)
 
     def _found(self, context: PartContext, record: JudgedRecord, *, reads_raw_memory: bool) -> Finding | None:
         if record.passes_on and record.direction == "backward":
@@ -215,17 +234,18 @@ class RankSearch:
         elif record.direction == "backward":
             forward = context.by_name.get(forward_of(record.name))
             record.passes_on = forward is not None and forward.passes_on
-        if not record.passes_on:
+        self.choices.follow(context, record, _NEVER_ROUNDING)
+        if not record.passes_on and self.choices.choice_of(context, record) is None:
             for entry in (*record.received, *record.returned):
-                self._measure(entry)
+                if entry.deviation and not (entry.is_input and self.choices.is_in_another_order(context, entry)):
+                    self._measure(entry.name, entry.deviation)
         return reads_raw_memory
 
-    def _measure(self, entry: ItemComparison) -> None:
+    def _measure(self, item: str, deviation: float) -> None:
         """Take note of how far an item is off."""
-        if entry.deviation:
-            self.has_unequal = True
-            if self.furthest[0] < entry.deviation < math.inf:
-                self.furthest = entry.deviation, entry.name
+        self.has_unequal = True
+        if self.furthest[0] < deviation < math.inf:
+            self.furthest = deviation, item
 
     def _passes_on(self, context: PartContext, record: JudgedRecord) -> bool:
         """Tell whether a call returned what it received, in one of the runs."""

@@ -128,6 +128,8 @@ def _values(finding: Finding) -> str:
 
 
 def _unknown(finding: Finding, off: str) -> str:
+    if finding.explanation:
+        return f"{finding.item} {off} {finding.explanation}: cannot tell whether anything else is wrong"
     return f"{finding.item} {off}, and nothing that was recorded tells why: cannot tell who is to blame"
 
 

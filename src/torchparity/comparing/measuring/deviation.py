@@ -58,6 +58,19 @@ def deviation_of_statistics(pair: ItemPair, mine: Values, other: Values, *, only
     return _of_uncommon_statistics(pair, pair.baseline, mine, other)
 
 
+def least_deviation(mine: Values, baseline: Side) -> float:
+    """Return what two tensors are apart at least, as their statistics tell without any estimate; 0 where they do not.
+
+    No norm, no mean and no extreme can move further than the distance of the tensors.
+    """
+    other = baseline.values()
+    if not all(is_number(value) and math.isfinite(value) for value in (*mine, *other)) or not other[_NORM]:
+        return 0.0
+    shifted = abs(mine[_MEAN] - other[_MEAN]) * _root_of_count(baseline)
+    moved = (abs(mine[_MAX] - other[_MAX]), abs(mine[_MIN] - other[_MIN]), abs(abs(mine[_NORM]) - abs(other[_NORM])))
+    return float(max(*moved, shifted) / abs(other[_NORM]))
+
+
 def _sketched(left: Leaf, right: Leaf) -> float | None:
     """Return the distance of two tensors as their sketches tell it, None where one has none."""
     if not isinstance(left, TensorLeaf) or not isinstance(right, TensorLeaf):

@@ -142,11 +142,11 @@ def _expectation(
         )
     size = out.norm if out.norm > 0 else 1.0
     # The candidate rounds its own value, which is off by what was passed on.
-    tolerance = (own + budget.passed * (1.0 + 2.0 * out.unit)) / size
+    exact = tolerance = (own + budget.passed * (1.0 + 2.0 * out.unit)) / size
     if output.is_estimated:
         tolerance = tolerance * ESTIMATE + SKETCH_FLOOR
     reason = _reason(output, inputs, budget, own, rounding, operands, call)
-    return Expectation(tolerance, own / size, budget.passed / size, reason)
+    return Expectation(tolerance, own / size, budget.passed / size, reason, exact)
 
 
 def _output_rounding(out: Amount, inputs: Sequence[Amount], budget: Budget, family: Family) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
@@ -53,9 +54,11 @@ class Expectation(msgspec.Struct, frozen=True, gc=False):
 
     `tolerance` is relative to the output's norm, as deviations are, and absolute where that norm is zero. `own` is the
     share of the operator's own rounding, `inherited` that of what the inputs were off by. `reason` is a clause.
+    `exact_tolerance` is for a deviation that is known exactly where `tolerance` is for one that a sketch estimates.
     """
 
     tolerance: float
     own: float
     inherited: float
     reason: str
+    exact_tolerance: float = math.inf

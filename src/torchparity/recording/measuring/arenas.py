@@ -46,6 +46,11 @@ class Arenas:
         self.zero_copy_slots: dict[tuple[torch.dtype, torch.device], ArenaSlot | None] = {}
         self.has_broken = False
 
+    @property
+    def device_types(self) -> set[str]:
+        """The types of the devices whose tensors came, such as "cuda"."""
+        return {device.type for _, device in self._slots} | {device.type for device in self._fast}
+
     def slot(self, dtype: torch.dtype, device: torch.device) -> ArenaSlot | None:
         """Return the arena for such tensors; None where they are measured one at a time on the host."""
         key = dtype, device

@@ -52,6 +52,11 @@ class MeasurementCache:
         self._arenas = self._measurer.arenas
         self._zero_copy_slots, self._queued = self._arenas.zero_copy_slots, self._measurer.queued
 
+    @property
+    def device_types(self) -> set[str] | None:
+        """The types of the devices that measured tensors are on; None where no arena has measured any."""
+        return self._arenas.device_types or None
+
     def observe(
         self,
         tensor: torch.Tensor,
