@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import accumulate, chain, repeat
 from typing import Any
@@ -30,14 +29,18 @@ _KINDS = {
     "torch.bool": (kernel.UINT8, 1),
 }
 _FLOAT8 = {"torch.float8_e4m3fn": (kernel.FLOAT8_E4M3, 1), "torch.float8_e5m2": (kernel.FLOAT8_E5M2, 1)}
-_ENTRY_WORDS = 5  # of a tensor in a launch's table
 _TABLE_WORDS = 1 << 17
 _LINE = 16  # words of a cache line, which no two tables share
 _RESULT_ROWS = 1 << 16
-_FEW = 8  # tensors whose table is read faster from pinned host memory than after a copy
-_ROW_SIZES = (8, 64, 512, 4096)
+_MOST_QUEUED = 4096
 _FLOAT8_SINCE = (8, 9)
-_WARPS = 8
+_WARPS = 4
+_ALIGNMENT = 16  # bytes that a thread loads at a time
+_ANY_INTEGER = 1 << 40  # an argument of 64 bits, for which a kernel is compiled
+
+_Key = tuple[
+    int, int, bool
+]  # the dtype's code, the bytes of an element, whether tensors begin at a multiple of 16 bytes
 
 
 class CudaArena:
@@ -52,9 +55,10 @@ class CudaArena:
         self._kinds = _KINDS | (_FLOAT8 if self._has_float8 else {})
         self.dtypes = frozenset(self._kinds)
         self._factors = checksum_factors(device)
-        self._compiled: dict[int, tuple[Any, Any, Any]] = {}  # the launcher, the kernel and its metadata
-        self._queue: list[int] = []
-        self._queued_chunks = 0
+        self._compiled: dict[tuple[bool, _Key], tuple[Any, Any, Any, tuple[object, ...]]] = {}
+        self._keys: list[_Key] = []
+        self._addresses: list[int] = []
+        self._counts: list[int] = []
         self._spare: list[Table] = []
         self._copies = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         self._stream, self._table_used = -1, 0
@@ -62,12 +66,13 @@ class CudaArena:
 
     def add(self, tensor: torch.Tensor, address: int, count: int, dtype: str, owner: Any) -> None:
         stream = torch._C._cuda_getCurrentRawStream(self._index)
-        if stream != self._stream or len(self._queue) == _ENTRY_WORDS * _ROW_SIZES[-1]:
+        if stream != self._stream or len(self._counts) == _MOST_QUEUED:
             self.flush()
             self._stream = stream
         kind, size = self._kinds[dtype]
-        self._queue += (address, count, kind, size, self._queued_chunks)
-        self._queued_chunks += -(-count // kernel.CHUNK)
+        self._keys.append((kind, size, address % _ALIGNMENT == 0))
+        self._addresses.append(address)
+        self._counts.append(count)
         self._stretch.entries.append((count, dtype))
         self._stretch.owners.append(owner)
 
@@ -80,49 +85,44 @@ class CudaArena:
         owners: Sequence[Any],
     ) -> None:
         stream = torch._C._cuda_getCurrentRawStream(self._index)
-        if stream != self._stream or len(self._queue) + _ENTRY_WORDS * len(counts) > _ENTRY_WORDS * _ROW_SIZES[-1]:
+        if stream != self._stream or len(self._counts) + len(counts) > _MOST_QUEUED:
             self.flush()
             self._stream = stream
-        if len(counts) > _ROW_SIZES[-1]:
+        if len(counts) > _MOST_QUEUED:
             for tensor, address, count, owner in zip(tensors, addresses, counts, owners, strict=True):
                 self.add(tensor, address, count, dtype, owner)
             return
         kind, size = self._kinds[dtype]
-        ends = list(accumulate((-(-count // kernel.CHUNK) for count in counts), initial=self._queued_chunks))
-        self._queue += chain.from_iterable(
-            zip(addresses, counts, repeat(kind), repeat(size), ends)  # the last end starts no tensor
-        )
-        self._queued_chunks = ends[-1]
+        self._keys += [(kind, size, address % _ALIGNMENT == 0) for address in addresses]
+        self._addresses += addresses
+        self._counts += counts
         self._stretch.entries += zip(counts, repeat(dtype))
         self._stretch.owners += owners
 
     def flush(self) -> None:
-        """Launch the kernel over the queue, on the stream the tensors were added on."""
-        if not self._queue:
+        """Launch a kernel for each dtype in the queue, on the stream the tensors were added on."""
+        keys, addresses, counts = self._keys, self._addresses, self._counts
+        if not keys:
             return
-        rows, chunks = len(self._queue) // _ENTRY_WORDS, self._queued_chunks
-        table = self._write_table(rows)
-        results = self._room_for(chunks)
-        if self._stream not in results.streams:
-            results.streams.add(self._stream)
-            self._stream_object().wait_event(results.filled)
-        first_row, first_checksum = results.addresses
-        arguments = (
-            table,
-            rows,
-            first_row + results.used * row.FIELDS * 8,
-            first_checksum + (results.used * 4 if self._checksums else 0),
-            self._factors.data_ptr(),
-        )
-        self._launch(rows, chunks, arguments)
-        results.used += chunks
-        self._queue, self._queued_chunks = [], 0
+        kinds = set(keys)
+        first_rows = self._stretch.first_rows
+        if len(kinds) == 1:
+            first_rows += self._measure(keys[0], addresses, counts)
+        else:
+            rows = [0] * len(keys)
+            for key in dict.fromkeys(keys):
+                numbers = [number for number, other in enumerate(keys) if other == key]
+                first = self._measure(key, [addresses[n] for n in numbers], [counts[n] for n in numbers])
+                for number, row_number in zip(numbers, first, strict=True):
+                    rows[number] = row_number
+            first_rows += rows
+        self._keys, self._addresses, self._counts = [], [], []
 
     def drop(self) -> bool:
-        lost = len(self._queue) // _ENTRY_WORDS
+        lost = len(self._keys)
         if lost:
             del self._stretch.entries[-lost:], self._stretch.owners[-lost:]
-            self._queue, self._queued_chunks = [], 0
+            self._keys, self._addresses, self._counts = [], [], []
         return lost > 0
 
     def try_out(self) -> None:
@@ -161,15 +161,15 @@ class CudaArena:
         if np.isnan(rows[:, row.NEGATIVE_INFS]).any():
             raise RuntimeError("tensors on the device were not measured: a launch was lost")
         counts = np.array([count for count, _ in stretch.entries], np.int64)
-        chunks = -(-counts // kernel.CHUNK)
-        ends = np.cumsum(chunks)
+        begins = np.array(stretch.first_rows, np.int64)
+        ends = begins + kernel.programs_of(counts)
         is_float = np.array([dtype.startswith(("torch.float", "torch.bfloat")) for _, dtype in stretch.entries])
-        whole = joined_rows(rows, ends - chunks, ends, is_float)
+        whole = joined_rows(rows, begins, ends, is_float)
         checksums: list[str | None] = [None] * len(counts)
         if parts:
             sizes = np.array([self._kinds[dtype][1] for _, dtype in stretch.entries], np.int64)
             remainders = np.concatenate(parts).view(np.uint32)
-            crcs = joined_checksums(remainders, ends - chunks, ends, counts, sizes, kernel.CHUNK)
+            crcs = joined_checksums(remainders, begins, ends, counts, sizes, kernel.chunk_of(counts))
             checksums = [f"{crc:08x}" for crc in crcs.tolist()]
         integer_extremes = [
             None if float_entry else ((most, least), dtype == "torch.bool")
@@ -183,10 +183,36 @@ class CudaArena:
         self._stream, self._table_used = -1, 0
         return Stretch([Results(_RESULT_ROWS, self._device, checksums=self._checksums)])
 
-    def _room_for(self, chunks: int) -> Results:
+    def _measure(self, key: _Key, addresses: list[int], counts: list[int]) -> list[int]:
+        """Launch a kernel over tensors of one dtype; return the first row of each, counted from the stretch's begin."""
+        ends = list(accumulate(map(kernel.programs_of, counts), initial=0))
+        results = self._room_for(ends[-1])
+        if self._stream not in results.streams:
+            results.streams.add(self._stream)
+            self._stream_object().wait_event(results.filled)
+        first_row, first_checksum = results.addresses
+        outputs = (
+            first_row + results.used * row.FIELDS * 8,
+            first_checksum + (results.used * 4 if self._checksums else 0),
+            self._factors.data_ptr(),
+        )
+        is_few = len(counts) <= kernel.FEW
+        tensors: tuple[int, ...]
+        if is_few:
+            tensors = tuple(chain.from_iterable(zip(addresses, counts, strict=True)))
+            tensors += (0,) * (2 * kernel.FEW - len(tensors))
+        else:
+            tensors = self._write_table([*ends[:-1], *addresses, *counts]), len(counts)
+        self._launch(is_few, key, ends[-1], (*tensors, *outputs))
+        begin = results.before + results.used
+        results.used += ends[-1]
+        return [begin + end for end in ends[:-1]]
+
+    def _room_for(self, rows: int) -> Results:
         results = self._stretch.results[-1]
-        if results.used + chunks > len(results.rows):
-            results = Results(max(chunks, _RESULT_ROWS), self._device, checksums=self._checksums)
+        if results.used + rows > len(results.rows):
+            before = results.before + results.used
+            results = Results(max(rows, _RESULT_ROWS), self._device, checksums=self._checksums, before=before)
             self._stretch.results.append(results)
         return results
 
@@ -201,16 +227,13 @@ class CudaArena:
             self._table_used = 0
         return tables[-1]
 
-    def _write_table(self, rows: int) -> int:
-        """Write the entries; return the address for the device."""
-        words_needed = rows * _ENTRY_WORDS
-        table = self._table_for(words_needed)
+    def _write_table(self, entries: list[int]) -> int:
+        """Write a table of tensors; return its address on the device."""
+        table = self._table_for(len(entries))
         pinned, on_device, words = table.pinned, table.on_device, table.words
-        first, last = self._table_used, self._table_used + words_needed
-        words[first:last] = self._queue
+        first, last = self._table_used, self._table_used + len(entries)
+        words[first:last] = entries
         self._table_used = -(-last // _LINE) * _LINE
-        if rows <= _FEW:
-            return int(pinned.data_ptr()) + first * 8
         target, source = on_device[first:last], pinned[first:last]
         if torch._C._cuda_getCurrentRawStream(self._index) == self._stream:
             target.copy_(source, non_blocking=True)
@@ -224,25 +247,28 @@ class CudaArena:
             return torch.cuda.default_stream(self._device)
         return torch.cuda.ExternalStream(self._stream, self._device)  # type: ignore[no-untyped-call]
 
-    def _launch(self, rows: int, chunks: int, arguments: tuple[int, ...]) -> None:
+    def _launch(self, is_few: bool, key: _Key, programs: int, arguments: tuple[int, ...]) -> None:
         """Launch on this device; Triton loads a kernel for the current device, which may be another."""
         if torch._C._cuda_getDevice() == self._index:
-            self._launch_here(rows, chunks, arguments)
+            self._launch_here(is_few, key, programs, arguments)
         else:
             with torch.cuda.device(self._device):
-                self._launch_here(rows, chunks, arguments)
+                self._launch_here(is_few, key, programs, arguments)
 
-    def _launch_here(self, rows: int, chunks: int, arguments: tuple[int, ...]) -> None:
+    def _launch_here(self, is_few: bool, key: _Key, programs: int, arguments: tuple[int, ...]) -> None:
         """Launch on the stream the tensors were added on; Triton's own launch takes the current stream."""
-        size = _ROW_SIZES[bisect_left(_ROW_SIZES, rows)]
-        constants = size, self._checksums, self._has_float8
-        launcher = self._compiled.get(size)
+        launcher = self._compiled.get((is_few, key))
         if launcher is None:
-            compiled = kernel.measure.warmup(*arguments, *constants, num_warps=_WARPS, grid=(chunks,))
+            kind, size, is_aligned = key
+            constants: tuple[object, ...] = (kind, is_aligned, self._checksums, size)
+            function = kernel.measure_few if is_few else kernel.measure_many
+            compiled = function.warmup(
+                *(_ANY_INTEGER,) * len(arguments), *constants, num_warps=_WARPS, grid=(programs,)
+            )
             run = compiled.run  # loads the kernel
-            launcher = self._compiled[size] = run, compiled.function, compiled.packed_metadata
-        run, function, metadata = launcher
-        run(chunks, 1, 1, self._stream, function, metadata, None, None, None, *arguments, *constants)
+            launcher = self._compiled[is_few, key] = run, compiled.function, compiled.packed_metadata, constants
+        run, function, metadata, constants = launcher
+        run(programs, 1, 1, self._stream, function, metadata, None, None, None, *arguments, *constants)
 
 
 class _CudaReadings:

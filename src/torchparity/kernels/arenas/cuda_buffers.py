@@ -19,7 +19,8 @@ from torchparity.kernels.triton_launch import measure as kernel
 class Results:
     """Rows on the device for a stretch of the step."""
 
-    def __init__(self, rows: int, device: torch.device, *, checksums: bool) -> None:
+    def __init__(self, rows: int, device: torch.device, *, checksums: bool, before: int = 0) -> None:
+        self.before = before  # rows of the same step in other memory
         # A row that no program wrote must not look like one: counts are never nan.
         self.rows = torch.full((rows, FIELDS), torch.nan, dtype=torch.float64, device=device)
         self.checksums = torch.empty(rows if checksums else 1, dtype=torch.int32, device=device)
@@ -47,6 +48,7 @@ class Stretch:
     results: list[Results]
     tables: list[Table] = field(default_factory=list)
     entries: list[tuple[int, str]] = field(default_factory=list)
+    first_rows: list[int] = field(default_factory=list)
     owners: list[Any] = field(default_factory=list)
 
 

@@ -34,20 +34,18 @@ def joined_rows(rows: Any, first: Any, last: Any, is_float: Any) -> Any:
 
 
 @njit(nogil=True, cache=True)
-def joined_checksums(parts: Any, first: Any, last: Any, counts: Any, sizes: Any, chunk_elements: int) -> Any:
-    """Return the CRC-32 of each tensor from the remainders of its chunks."""
+def joined_checksums(parts: Any, first: Any, last: Any, counts: Any, sizes: Any, chunks: Any) -> Any:
+    """Return the CRC-32 of each tensor from the remainders of its chunks, which have `chunks` elements but the last."""
     checksums = np.empty(first.size, np.uint32)
-    by_size = np.zeros(17, np.uint32)
-    for size in (1, 2, 4, 8, 16):
-        by_size[size] = after_zeros(chunk_elements * size)
     for tensor in range(first.size):
         size = sizes[tensor]
         remainder = np.uint32(0)
+        whole = after_zeros(chunks[tensor] * size)
         for chunk in range(first[tensor], last[tensor]):
             if chunk + 1 < last[tensor]:
-                remainder = times(remainder, by_size[size]) ^ parts[chunk]
+                remainder = times(remainder, whole) ^ parts[chunk]
             else:
-                rest = counts[tensor] - (chunk - first[tensor]) * chunk_elements
+                rest = counts[tensor] - (chunk - first[tensor]) * chunks[tensor]
                 remainder = times(remainder, after_zeros(rest * size)) ^ parts[chunk]
         # zlib begins with ones and inverts the end.
         checksums[tensor] = remainder ^ times(_ONES, after_zeros(counts[tensor] * size)) ^ _ONES
