@@ -15,20 +15,22 @@ from torchparity.kernels.arenas.cuda_buffers import Results, Stretch, Table, che
 from torchparity.kernels.cuda_waiting import copied_to_host, wait_for
 from torchparity.kernels.numba_loops.chunk_joins import joined_checksums, joined_rows
 from torchparity.kernels.statistics import statistics_of_rows
-from torchparity.kernels.triton_launch import measure as kernel
+from torchparity.kernels.triton_launch import chunks
+from torchparity.kernels.triton_launch.chunks import chunk_of, programs_of
+from torchparity.kernels.triton_launch.measure import FEW, measure_few, measure_many
 
 _KINDS = {
-    "torch.float32": (kernel.FLOAT32, 4),
-    "torch.float16": (kernel.FLOAT16, 2),
-    "torch.bfloat16": (kernel.BFLOAT16, 2),
-    "torch.int64": (kernel.INT64, 8),
-    "torch.int32": (kernel.INT32, 4),
-    "torch.int16": (kernel.INT16, 2),
-    "torch.int8": (kernel.INT8, 1),
-    "torch.uint8": (kernel.UINT8, 1),
-    "torch.bool": (kernel.UINT8, 1),
+    "torch.float32": (chunks.FLOAT32, 4),
+    "torch.float16": (chunks.FLOAT16, 2),
+    "torch.bfloat16": (chunks.BFLOAT16, 2),
+    "torch.int64": (chunks.INT64, 8),
+    "torch.int32": (chunks.INT32, 4),
+    "torch.int16": (chunks.INT16, 2),
+    "torch.int8": (chunks.INT8, 1),
+    "torch.uint8": (chunks.UINT8, 1),
+    "torch.bool": (chunks.UINT8, 1),
 }
-_FLOAT8 = {"torch.float8_e4m3fn": (kernel.FLOAT8_E4M3, 1), "torch.float8_e5m2": (kernel.FLOAT8_E5M2, 1)}
+_FLOAT8 = {"torch.float8_e4m3fn": (chunks.FLOAT8_E4M3, 1), "torch.float8_e5m2": (chunks.FLOAT8_E5M2, 1)}
 _TABLE_WORDS = 1 << 17
 _LINE = 16  # words of a cache line, which no two tables share
 _RESULT_ROWS = 1 << 16
@@ -162,14 +164,14 @@ class CudaArena:
             raise RuntimeError("tensors on the device were not measured: a launch was lost")
         counts = np.array([count for count, _ in stretch.entries], np.int64)
         begins = np.array(stretch.first_rows, np.int64)
-        ends = begins + kernel.programs_of(counts)
+        ends = begins + programs_of(counts)
         is_float = np.array([dtype.startswith(("torch.float", "torch.bfloat")) for _, dtype in stretch.entries])
         whole = joined_rows(rows, begins, ends, is_float)
         checksums: list[str | None] = [None] * len(counts)
         if parts:
             sizes = np.array([self._kinds[dtype][1] for _, dtype in stretch.entries], np.int64)
             remainders = np.concatenate(parts).view(np.uint32)
-            crcs = joined_checksums(remainders, begins, ends, counts, sizes, kernel.chunk_of(counts))
+            crcs = joined_checksums(remainders, begins, ends, counts, sizes, chunk_of(counts))
             checksums = [f"{crc:08x}" for crc in crcs.tolist()]
         integer_extremes = [
             None if float_entry else ((most, least), dtype == "torch.bool")
@@ -185,7 +187,7 @@ class CudaArena:
 
     def _measure(self, key: _Key, addresses: list[int], counts: list[int]) -> list[int]:
         """Launch a kernel over tensors of one dtype; return the first row of each, counted from the stretch's begin."""
-        ends = list(accumulate(map(kernel.programs_of, counts), initial=0))
+        ends = list(accumulate(map(programs_of, counts), initial=0))
         results = self._room_for(ends[-1])
         if self._stream not in results.streams:
             results.streams.add(self._stream)
@@ -196,11 +198,11 @@ class CudaArena:
             first_checksum + (results.used * 4 if self._checksums else 0),
             self._factors.data_ptr(),
         )
-        is_few = len(counts) <= kernel.FEW
+        is_few = len(counts) <= FEW
         tensors: tuple[int, ...]
         if is_few:
             tensors = tuple(chain.from_iterable(zip(addresses, counts, strict=True)))
-            tensors += (0,) * (2 * kernel.FEW - len(tensors))
+            tensors += (0,) * (2 * FEW - len(tensors))
         else:
             tensors = self._write_table([*ends[:-1], *addresses, *counts]), len(counts)
         self._launch(is_few, key, ends[-1], (*tensors, *outputs))
@@ -261,7 +263,7 @@ class CudaArena:
         if launcher is None:
             kind, size, is_aligned = key
             constants: tuple[object, ...] = (kind, is_aligned, self._checksums, size)
-            function = kernel.measure_few if is_few else kernel.measure_many
+            function = measure_few if is_few else measure_many
             compiled = function.warmup(
                 *(_ANY_INTEGER,) * len(arguments), *constants, num_warps=_WARPS, grid=(programs,)
             )

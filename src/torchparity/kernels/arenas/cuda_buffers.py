@@ -13,7 +13,7 @@ import torch
 from torchparity.kernels.numba_loops.crc import after_zeros, times
 from torchparity.kernels.row import FIELDS
 from torchparity.kernels.signs import PLACES
-from torchparity.kernels.triton_launch import measure as kernel
+from torchparity.kernels.triton_launch.sketch_signs import LANES
 
 
 class Results:
@@ -58,8 +58,8 @@ def checksum_factors(device: torch.device) -> torch.Tensor:
 
     After them come the bytes of the places of a sketch's group.
     """
-    step = int(after_zeros(4 * kernel.LANES))
+    step = int(after_zeros(4 * LANES))
     tables = [times(byte << (8 * place), step) for place in range(4) for byte in range(256)]
-    lanes = [after_zeros(4 * (kernel.LANES - lane)) for lane in range(kernel.LANES)]
+    lanes = [after_zeros(4 * (LANES - lane)) for lane in range(LANES)]
     words = torch.from_numpy(np.array([*tables, *lanes, *PLACES], np.uint32).view(np.int32)).pin_memory()
     return words.to(device, non_blocking=True)

@@ -1,0 +1,35 @@
+"""How the elements of a tensor are shared among the programs of a launch; the dtypes' numbers."""
+
+# Triton reads annotations, so they are not postponed here, and types are Triton's own.
+from typing import Any
+
+import triton
+import triton.language as tl
+
+CHUNK = 8192  # the fewest elements of a program
+MOST_PROGRAMS = 256  # of a tensor; a larger one has larger chunks
+FLOAT32, FLOAT16, BFLOAT16, FLOAT8_E4M3, FLOAT8_E5M2, INT64, INT32, INT16, INT8, UINT8 = range(10)
+_CHUNK, _MOST_PROGRAMS = tl.constexpr(CHUNK), tl.constexpr(MOST_PROGRAMS)
+
+
+def chunk_of(count: Any) -> Any:
+    """Return the elements that each program of a tensor takes; `count` may be an array."""
+    return CHUNK * -(-count // (CHUNK * MOST_PROGRAMS))
+
+
+def programs_of(count: Any) -> Any:
+    """Return how many programs, and rows, a tensor has; `count` may be an array."""
+    return -(-count // chunk_of(count))
+
+
+@triton.jit
+def device_chunk_of(count):
+    """Return what `chunk_of` does, and the least chunk for a tensor that is not there."""
+    span = _CHUNK * _MOST_PROGRAMS
+    return tl.maximum((count + span - 1) // span, 1) * _CHUNK
+
+
+@triton.jit
+def device_programs_of(count):
+    chunk = device_chunk_of(count)
+    return (count + chunk - 1) // chunk
