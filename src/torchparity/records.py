@@ -8,7 +8,7 @@ with its name.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -191,6 +191,19 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             for item, leaf in flatten("", self.value, LEAF_TYPES):
                 items.append(Item(item.removeprefix("."), "value", _leaf(leaf)))
         return items
+
+    def tensors(self) -> Iterator[TensorLeaf]:
+        """Yield every tensor, without the names that `items` makes for it."""
+        nests: list[Nest] = [self.input_args, self.input_kwargs, self.parameters, self.output, self.output_kwargs]
+        nests += [self.gradients, self.value]
+        while nests:
+            nest = nests.pop()
+            if isinstance(nest, TensorLeaf):
+                yield nest
+            elif isinstance(nest, dict):
+                nests += nest.values()
+            elif isinstance(nest, (list, tuple)):
+                nests += nest
 
     def replace_tensors(self, change: Callable[[str, TensorLeaf], TensorLeaf]) -> Record:
         """Return the record with `change(item name, leaf)` in place of every tensor."""

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from torchparity.comparing.judging.code_lines import code_lines
 from torchparity.comparing.judging.data_flow import DataFlow
-from torchparity.comparing.judging.dtypes import differing_dtypes
+from torchparity.comparing.judging.dtypes import DifferingDtypes, differing_dtypes
 from torchparity.comparing.judging.expectations import Expectations
 from torchparity.comparing.judging.judged_record import JudgedRecord, judged_records
 from torchparity.comparing.judging.limits import Limits
@@ -34,9 +34,14 @@ class PartContext:
         self._alone_by_name = {entry.record.name: entry for entry in self.alone if entry.is_candidates}
 
     @cached_property
+    def dtypes(self) -> DifferingDtypes:
+        """The dtypes in which the two runs differ in this part."""
+        return differing_dtypes(self.part.groups)
+
+    @property
     def has_other_dtypes(self) -> bool:
         """Whether the two runs compute in different dtypes somewhere in this part."""
-        return any(next(differing_dtypes(group), None) is not None for group in self.part.groups)
+        return self.dtypes.differing > 0
 
     def ancestors(self, name: str) -> list[JudgedRecord]:
         """Return the pairs of records that a record which only the candidate has was computed from."""

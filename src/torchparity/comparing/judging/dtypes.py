@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from torchparity.comparing.judging.part import ComparedPart
+import msgspec
+
 from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.records import TensorLeaf
 from torchparity.text import counted
@@ -14,23 +15,40 @@ _MOST_DTYPES = 3
 _FLOATING = ("torch.float", "torch.bfloat", "torch.complex")
 
 
-def dtype_words(parts: Sequence[ComparedPart]) -> str:
+class DifferingDtypes(msgspec.Struct, frozen=True):
+    """How many records of a part have tensors of other dtypes, and which dtypes stand against which."""
+
+    pairs: Counter[tuple[str, str]]
+    differing: int
+    records: int
+
+
+def differing_dtypes(groups: Sequence[Sequence[ItemComparison]]) -> DifferingDtypes:
+    """Count the dtypes that differ in the records of a part."""
+    pairs: Counter[tuple[str, str]] = Counter()
+    differing = 0
+    for group in groups:
+        found = set(_of_record(group))
+        if found:
+            pairs.update(found)
+            differing += 1
+    return DifferingDtypes(pairs, differing, len(groups))
+
+
+def dtype_words(parts: Iterable[DifferingDtypes]) -> str:
     """Return which dtypes stand against which in how many records, "" where all are the same."""
     pairs: Counter[tuple[str, str]] = Counter()
     records, differing = 0, 0
     for part in parts:
-        for group in part.groups:
-            records += 1
-            found = set(differing_dtypes(group))
-            pairs.update(found)
-            differing += bool(found)
+        pairs.update(part.pairs)
+        records, differing = records + part.records, differing + part.differing
     if not pairs:
         return ""
     said = " and ".join(f"{mine} against {other}" for (mine, other), _ in pairs.most_common(_MOST_DTYPES))
     return f"{said} in {differing:,} of {counted(records, 'record')}"
 
 
-def differing_dtypes(group: Sequence[ItemComparison]) -> Iterator[tuple[str, str]]:
+def _of_record(group: Sequence[ItemComparison]) -> Iterator[tuple[str, str]]:
     """Yield the dtypes of each tensor of a record that has another in the baseline, the candidate's first."""
     for entry in group:
         mine, other = entry.pair.candidate, entry.pair.baseline

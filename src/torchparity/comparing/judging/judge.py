@@ -58,7 +58,7 @@ def judge(parts: Sequence[ComparedPart], coverage: Coverage, limits: Limits = NO
         sentence=_sentence(first, parts),
         first=first,
         also=tuple(others[:_MOST_OTHERS]),
-        remarks=tuple(_remarks(first, parts, changes)),
+        remarks=tuple(_remarks(first, searches, changes)),
         not_compared=coverage.left_out(),
     )
 
@@ -88,11 +88,15 @@ def _is_telling(difference: EnvironmentDifference, kind: Kind) -> bool:
     return kind is Kind.OPERATOR and difference.key.startswith(("tf32.", "hf32.", "autocast", "cublas.", "attention."))
 
 
-def _remarks(first: Finding, parts: Sequence[ComparedPart], changes: Sequence[EnvironmentDifference]) -> list[str]:
-    dtypes = dtype_words(parts)
+def _remarks(first: Finding, searches: Searches, changes: Sequence[EnvironmentDifference]) -> list[str]:
+    dtypes = _dtype_words(searches)
     bearing = bearing_on(changes, operator_of(first.record))
     remarks = [f"the runs compute in different dtypes: {dtypes}"] if dtypes else []
     return remarks + [entry.sentence for entry in bearing if entry.sentence != first.explanation][:_MOST_REMARKS]
+
+
+def _dtype_words(searches: Searches) -> str:
+    return dtype_words(context.dtypes for search in searches.values() for context in search.contexts.values())
 
 
 def _sentence(finding: Finding, parts: Sequence[ComparedPart]) -> str:
@@ -169,7 +173,7 @@ def _agreement(
     quiet: Sequence[Finding],
     changes: Sequence[EnvironmentDifference],
 ) -> Verdict:
-    agreement, dtypes, left_out = total_agreement(searches, parts), dtype_words(parts), coverage.left_out()
+    agreement, dtypes, left_out = total_agreement(searches, parts), _dtype_words(searches), coverage.left_out()
     kind, sentence = Kind.AGREE, agreement_sentence(agreement, left_out)
     largest = f"the largest deviation is {amount_text(agreement.largest)}, {agreement.item}"
     if dtypes:

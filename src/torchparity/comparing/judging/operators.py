@@ -76,7 +76,11 @@ def communicates(record: str) -> bool:
 
 def rounds(record: str) -> bool:
     """Tell whether an operator adds up many numbers or computes a function of them, so that its result is rounded."""
-    operator = operator_of(record)
+    return _is_rounding(operator_of(record))
+
+
+@lru_cache(maxsize=4096)
+def _is_rounding(operator: str) -> bool:
     return any(word in operator for word in _ROUNDING)
 
 

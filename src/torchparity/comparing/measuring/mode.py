@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Literal
 
-from torchparity.records import Record, TensorLeaf
+from torchparity.records import Record
 from torchparity.storage import RunPart
 
 Mode = Literal["values", "statistics", "checksums"]
@@ -50,13 +50,11 @@ def _held(records: Iterable[Record]) -> set[str]:
 
 def _held_of(record: Record) -> set[str]:
     kinds: set[str] = set()
-    for item in record.items():
-        leaf = item.leaf
-        if isinstance(leaf, TensorLeaf):
-            if leaf.data_name is not None:
-                kinds.add("values")
-            if leaf.checksum is not None:  # CRC-32, or 64 bits of another kind: one is never the other
-                kinds.add("xor" if leaf.checksum.startswith("0x") else "crc")
-            if leaf.statistics is not None:
-                kinds.add("statistics")
+    for leaf in record.tensors():
+        if leaf.data_name is not None:
+            kinds.add("values")
+        if leaf.checksum is not None:  # CRC-32, or 64 bits of another kind: one is never the other
+            kinds.add("xor" if leaf.checksum.startswith("0x") else "crc")
+        if leaf.statistics is not None:
+            kinds.add("statistics")
     return kinds

@@ -12,7 +12,8 @@ _ONLY_FLOATS = {float}
 
 def is_number(value: Any) -> bool:
     """Tell whether a value can be calculated with; a truth value cannot."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+    kind = type(value)
+    return kind is float or kind is int or (isinstance(value, (int, float)) and kind is not bool)
 
 
 def are_floats(left: Values, right: Values) -> bool:

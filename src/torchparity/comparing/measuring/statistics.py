@@ -15,8 +15,10 @@ from torchparity.comparing.measuring.item_comparison import (
 )
 from torchparity.comparing.measuring.numbers import are_floats, is_number
 from torchparity.comparing.pairing.items import ItemPair, Values
+from torchparity.records import Leaf, TensorLeaf
 
 _NO_PARTNER = NotCompared(Reason.NO_PARTNER)
+_NO_DIFFERENCE = StatisticsDifference((0.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 0.0))
 
 
 def compare_statistics(pair: ItemPair) -> ItemComparison:
@@ -25,7 +27,10 @@ def compare_statistics(pair: ItemPair) -> ItemComparison:
         return ItemComparison(pair, _NO_PARTNER, without_comparison(pair))
     left, right = pair.candidate.values(), pair.baseline.values()
     only_floats = are_floats(left, right)
+    is_equal = left == right and _are_same_tensors(pair.candidate.leaf, pair.baseline.leaf)
     if only_floats and 0.0 not in right:  # nearly every pair
+        if is_equal:
+            return ItemComparison(pair, _NO_DIFFERENCE, 0.0)
         a, b, c, d = left
         e, f, g, h = right
         absolute = a - e, b - f, c - g, d - h
@@ -33,7 +38,17 @@ def compare_statistics(pair: ItemPair) -> ItemComparison:
         difference = StatisticsDifference(absolute, relative)
     else:
         difference = _difference(left, right)
+        if is_equal and right[0] is not None:
+            return ItemComparison(pair, difference, 0.0)
     return ItemComparison(pair, difference, deviation_of_statistics(pair, left, right, only_floats=only_floats))
+
+
+def _are_same_tensors(mine: Leaf, other: Leaf) -> bool:
+    """Tell whether tensors with equal statistics have one shape and equal sketches."""
+    if mine.__class__ is not TensorLeaf or other.__class__ is not TensorLeaf or mine.shape != other.shape:
+        return False
+    left, right = mine.statistics, other.statistics
+    return left is not None and right is not None and left.sketch == right.sketch
 
 
 def _difference(left: Values, right: Values) -> StatisticsDifference:
