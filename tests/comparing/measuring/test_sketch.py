@@ -12,7 +12,10 @@ from hypothesis.extra import numpy as hnp
 
 from torchparity import HostTensor
 from torchparity.comparing.measuring.sketch import sketch_distance
+from torchparity.comparing.measuring.statistics import compare_statistics
+from torchparity.comparing.pairing.items import ItemPair, Side
 from torchparity.kernels import reference
+from torchparity.records import TensorLeaf
 
 SHAPES = [(2, 3), (4, 10), (7, 64), (16, 128), (8, 768), (32, 100), (3, 50, 65), (64, 512), (2, 8, 128, 64)]
 
@@ -138,3 +141,26 @@ def test_widths_may_differ():
         sketch_distance(wide, sketch(values + np.float32(1))), rel=1e-5
     )
     assert sketch_distance(narrow, narrow) == 0
+
+
+@pytest.mark.parametrize("factor", [1.0, 8.0])
+def test_a_distance_is_relative_to_the_finite_elements(factor):
+    """A tensor whose largest element is 0 and whose smallest is -inf has no scale but the norm of the others."""
+    random = np.random.default_rng(3)
+    baseline = -np.abs(random.normal(size=81)) * factor
+    baseline[0], baseline[1] = 0.0, -np.inf
+    candidate = baseline * (1 + 1e-3)
+    candidate[0] = 0.0
+
+    comparison = compare_statistics(pair_of(candidate, baseline))
+
+    assert comparison.deviation == pytest.approx(1e-3, rel=0.6)
+
+
+def pair_of(candidate: np.ndarray, baseline: np.ndarray) -> ItemPair:
+    sides = []
+    for values in (candidate, baseline):
+        statistics = reference.statistics(HostTensor.from_numpy(values.astype(np.float32)))
+        leaf = TensorLeaf(dtype="torch.float32", shape=values.shape, statistics=statistics)
+        sides.append(Side("Torch.log.0.forward.output.0", leaf))
+    return ItemPair("Torch.log.0.forward", "output", "forward", *sides, True)
