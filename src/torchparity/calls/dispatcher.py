@@ -30,7 +30,7 @@ from torchparity.calls.audience import Attention, Audience, audience_of
 from torchparity.calls.call import Call
 from torchparity.calls.gradients.graph import InputEdges, watch_mutated, watch_outputs
 from torchparity.calls.gradients.hooks import Hooks
-from torchparity.calls.guard.boundary import Boundary, note_or_raise
+from torchparity.calls.guard.boundary import FAILED, Boundary, guarded
 from torchparity.calls.guard.frames import Stack
 from torchparity.calls.guard.nesting import Nesting
 from torchparity.calls.listener import Interest, Listener
@@ -96,10 +96,8 @@ class Dispatcher:
         """Tell the listeners that a call begins; inside the boundary."""
         call.listeners, call.states = listeners, [None] * len(listeners)
         for place, listener in enumerate(listeners):
-            try:
-                call.states[place] = listener.before(call)
-            except Exception as error:  # noqa: BLE001 - a fault of one listener hides no other
-                note_or_raise(listener.failures, call.op.name, error)
+            state = guarded(listener.failures, call.op.name, listener.before, call)
+            call.states[place] = None if state is FAILED else state
         if call.wants_gradients:
             call.sequence = torch.autograd._get_sequence_nr()  # type: ignore[attr-defined]
             if call.writes:
@@ -142,27 +140,27 @@ class Dispatcher:
     def exposed(self, what: str, tensors: Sequence[torch.Tensor]) -> None:
         """Tell that memory is handed out, which may from now on be written without a new version."""
         for listener in self.listeners:
-            self._tell(what, listener, listener.exposed, tensors)
+            guarded(listener.failures, what, listener.exposed, tensors)
 
     def wrote(self, op: Op, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
         """Tell that a call which nobody listened to may have written into its arguments."""
         for listener in self.listeners:
-            self._tell(op.name, listener, listener.wrote, op, args, kwargs)
+            guarded(listener.failures, op.name, listener.wrote, op, args, kwargs)
 
     def passed(self, op: Op, args: Sequence[Any], kwargs: dict[str, Any], output: Any) -> None:
         """Tell that a call which nobody listened to may have made new memory of its arguments."""
         for listener in self.listeners:
-            self._tell(op.name, listener, listener.passed, op, args, kwargs, output)
+            guarded(listener.failures, op.name, listener.passed, op, args, kwargs, output)
 
     def ran_unseen(self, what: str, *, only_backward: bool) -> None:
         """Tell that calls were made which no interceptor sees."""
         for listener in self.listeners:
-            self._tell(what, listener, partial(listener.ran_unseen, only_backward=only_backward))
+            guarded(listener.failures, what, partial(listener.ran_unseen, only_backward=only_backward))
 
     def wrote_unseen(self, what: str) -> None:
         """Tell that any memory may have been written by something that no interceptor sees."""
         for listener in self.listeners:
-            self._tell(what, listener, listener.wrote_unseen)
+            guarded(listener.failures, what, listener.wrote_unseen)
 
     def parameter_gradient(
         self, module: str, parameter: str, event: int, gradient: torch.Tensor | None, *, only_called: bool
@@ -170,7 +168,7 @@ class Dispatcher:
         """Tell that a gradient was accumulated into a parameter."""
         arguments = (module, parameter, event, gradient, only_called)
         for listener in self.listeners:
-            self._tell(module, listener, listener.parameter_gradient, *arguments)
+            guarded(listener.failures, module, listener.parameter_gradient, *arguments)
 
     def makes_graph(self, passes: int) -> None:
         """Note that a backward pass with `create_graph` began (1) or ended (-1)."""
@@ -220,7 +218,7 @@ class Dispatcher:
         )
         if op.exposes:
             for listener in self._others(audience.listeners):
-                self._tell(op.name, listener, listener.exposed, call.inputs.walked().tensors)
+                guarded(listener.failures, op.name, listener.exposed, call.inputs.walked().tensors)
         self.begin(call, audience.listeners)
         return call
 
@@ -233,14 +231,11 @@ class Dispatcher:
         states = call.states
         for place, listener in enumerate(call.listeners):
             state = states[place]
-            try:
-                if state is not None:
-                    listener.after(call, state, output)
-                elif call.writes and not call.module_name:
-                    listener.wrote(call.op, call.args, call.kwargs)
-            except Exception as error:  # noqa: BLE001 - a fault of one listener hides no other
-                states[place] = None
-                note_or_raise(listener.failures, call.op.name, error)
+            if state is not None:
+                if guarded(listener.failures, call.op.name, listener.after, call, state, output) is FAILED:
+                    states[place] = None
+            elif call.writes and not call.module_name:
+                guarded(listener.failures, call.op.name, listener.wrote, call.op, call.args, call.kwargs)
         if len(call.listeners) != len(self.listeners):
             self._tell_others_of_writes(call)
         if call.wants_gradients:
@@ -250,7 +245,7 @@ class Dispatcher:
     def _tell_others_of_writes(self, call: Call) -> None:
         if call.writes and not call.module_name:
             for listener in self._others(call.listeners):
-                self._tell(call.op.name, listener, listener.wrote, call.op, call.args, call.kwargs)
+                guarded(listener.failures, call.op.name, listener.wrote, call.op, call.args, call.kwargs)
 
     def _watch_gradients(self, call: Call, outputs: Flat) -> None:
         hooks = Hooks(call.op.name, self.boundary, partial(self.tell_gradients, call))
@@ -265,9 +260,9 @@ class Dispatcher:
         call.seconds = max(0.0, time.perf_counter() - call.began - (self.boundary.spent - call.spent_before))
         for listener, state in zip(call.listeners, call.states, strict=True):
             if state is not None:
-                self._tell(call.op.name, listener, listener.raised, call, state, error)
+                guarded(listener.failures, call.op.name, listener.raised, call, state, error)
             elif call.writes and not call.module_name:
-                self._tell(call.op.name, listener, listener.wrote, call.op, call.args, call.kwargs)
+                guarded(listener.failures, call.op.name, listener.wrote, call.op, call.args, call.kwargs)
         self._tell_others_of_writes(call)
         _let_go(call)
 
@@ -278,26 +273,17 @@ class Dispatcher:
             return
         for listener, state in zip(call.listeners, call.states, strict=True):
             if state is not None:
-                self._tell(call.op.name, listener, listener.gradients, call, state, received, returned)
+                guarded(listener.failures, call.op.name, listener.gradients, call, state, received, returned)
 
     def _interest(self, listener: Listener, op: Op) -> Interest:
-        try:
-            return listener.interest(op)
-        except Exception as error:  # noqa: BLE001 - one that cannot say what it wants hears nothing
-            note_or_raise(listener.failures, op.name, error)
-            return Interest.NOTHING
+        interest = guarded(listener.failures, op.name, listener.interest, op)
+        return interest if isinstance(interest, Interest) else Interest.NOTHING
 
     def _others(self, hearing: Sequence[Listener]) -> Sequence[Listener]:
         """Return the listeners that do not hear of a call, and may want to know what it does to memory."""
         if len(hearing) == len(self.listeners):
             return ()
         return [listener for listener in self.listeners if listener not in hearing]
-
-    def _tell(self, what: str, listener: Listener, work: Callable[..., None], *arguments: Any) -> None:
-        try:
-            work(*arguments)
-        except Exception as error:  # noqa: BLE001 - a fault of one listener hides no other
-            note_or_raise(listener.failures, what, error)
 
     def _replaced(self, call: Call, output: Any) -> Any:
         replaced = [output]
@@ -307,10 +293,8 @@ class Dispatcher:
     def _replace(self, call: Call, replaced: list[Any]) -> None:
         for listener, state in zip(call.listeners, call.states, strict=True):
             if state is not None and listener.replaces_outputs:
-                try:
-                    replaced[0] = listener.replacement(call, state, replaced[0])
-                except Exception as error:  # noqa: BLE001 - the user gets what there was before
-                    note_or_raise(listener.failures, call.op.name, error)
+                output = guarded(listener.failures, call.op.name, listener.replacement, call, state, replaced[0])
+                replaced[0] = replaced[0] if output is FAILED else output
 
     def _optimizer_was_interrupted(self) -> None:
         self.wrote_unseen("optimizer")

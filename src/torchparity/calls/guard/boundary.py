@@ -11,6 +11,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable
+from enum import Enum, auto
 from typing import Any, TypeVar
 
 import torch
@@ -86,6 +87,24 @@ class Boundary:
     def belong_here(self) -> None:
         """Work in this process from now on: a forked one, in which the recording begins."""
         self._process = os.getpid()
+
+
+class Outcome(Enum):
+    """The outcome of work that has no result to give."""
+
+    FAILED = auto()
+
+
+FAILED = Outcome.FAILED
+
+
+def guarded(failures: Failures, what: str, work: Callable[..., Any], *arguments: Any) -> Any:
+    """Return what a listener's `work(*arguments)` returns, or FAILED: a fault of one listener hides no other."""
+    try:
+        return work(*arguments)
+    except Exception as error:  # noqa: BLE001 - the boundary between listeners
+        note_or_raise(failures, what, error)
+        return FAILED
 
 
 def note_or_raise(failures: Failures, what: str, error: Exception) -> None:
