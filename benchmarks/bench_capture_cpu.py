@@ -1,4 +1,4 @@
-"""What recording costs a CPU training step of the 8-layer GPT in gpt.py: ours, torch's DebugMode and msprobe.
+"""The cost of recording for a CPU training step of the 8-layer GPT in gpt.py: ours, torch's DebugMode and msprobe.
 
 Budgets, fixed beforehand: op statistics 1.25x the bare step, modules 1.1x, both 1.35x, checksums 1.35x; tensors at
 least 6x faster than msprobe and at most 0.55x its bytes; not recording 1.01x; extra peak memory at most 10 %.

@@ -1,4 +1,4 @@
-"""What recording costs a training step of the 16-layer bf16 GPT in gpt.py on a GPU: ours, DebugMode and msprobe.
+"""The cost of recording for a training step of the 16-layer bf16 GPT in gpt.py on a GPU: ours, DebugMode and msprobe.
 
 Budgets, fixed beforehand: op statistics 1.3x the bare step, modules 1.1x, both 1.5x, checksums 2x; tensors at least
 5x faster than msprobe; not recording 1.01x; no wait for the device within a step.

@@ -1,4 +1,4 @@
-"""What recording costs now against an earlier commit: both in paired laps of one run.
+"""The cost of recording now against an earlier commit: both in paired laps of one run.
 
     git worktree add ../earlier COMMIT
     python benchmarks/bench_commits.py ../earlier/src [--device cuda] [--laps 15] [--modes statistics-L1 ...]

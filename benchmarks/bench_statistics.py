@@ -1,4 +1,4 @@
-"""How fast statistics of float32 tensors are taken from memory on the CPU, on all cores; torch.sum is the yardstick.
+"""The speed of statistics of float32 tensors in memory on the CPU, on all cores; torch.sum is the yardstick.
 
 One tensor after the other, as recording does it: those of a lap take more room together than any cache.
 """

@@ -1,4 +1,4 @@
-"""What rounding does and what the model expects: the table of docs/precision.md.
+"""Rounding as it is and as the model expects it: the table of docs/precision.md.
 
 python -m benchmarks.measure_rounding [draws]   prints, for each operator, the share of outputs beyond expectation and
 the median of tolerance over deviation: own rounding with equal inputs, and noise passed on.

@@ -1,4 +1,4 @@
-"""Who imports whom inside torchparity, read off every file's syntax tree.
+"""The imports inside torchparity, read off every file's syntax tree.
 
 Imports inside functions and under TYPE_CHECKING count; so do `plugins.load("room", ...)`,
 `plugins.names("room")` and `import_module("torchparity...")`.

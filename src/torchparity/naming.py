@@ -111,7 +111,7 @@ class RecordName:
 
     @property
     def family(self) -> str:
-        """What all calls share in both directions: `Functional.conv2d`, `Module.layer1.0.Conv2d`."""
+        """The name that all calls share in both directions: `Functional.conv2d`, `Module.layer1.0.Conv2d`."""
         return ".".join(part for part in (self.api_type, self.operator, self.module_class) if part)
 
     def ptdbg(self) -> str:

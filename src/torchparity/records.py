@@ -51,7 +51,7 @@ class Statistics(msgspec.Struct, frozen=True, gc=False):
 
 
 class PairMetrics(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """How far a candidate tensor is from its baseline, element by element and in float64.
+    """Distances of a candidate tensor from its baseline, element by element and in float64.
 
     A nan on both sides, or the same infinity, is equal: such an element counts as a zero
     that is right. Any other element with a nan or an infinity is one of `mismatched`, and all
@@ -73,7 +73,7 @@ class PairMetrics(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Location(msgspec.Struct, frozen=True, gc=False):
-    """Where the bytes of a tensor are: a shard, the key inside it, and their CRC-32."""
+    """The place of a tensor's bytes: a shard, the key inside it, and their CRC-32."""
 
     file: str
     key: str
@@ -224,7 +224,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """What the head of a dump.json says about the run."""
+    """The head of a dump.json: facts about the run."""
 
     task: str = "statistics"
     level: str = "L1"

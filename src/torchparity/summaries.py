@@ -8,7 +8,7 @@ from torchparity.records import Statistics
 
 
 class TensorProfile(msgspec.Struct, frozen=True, kw_only=True):
-    """What a person looks at in one tensor; `places` says at which index max, min and the first nan sit."""
+    """Numbers that a person looks at in one tensor; `places` says at which index max, min and the first nan sit."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -27,7 +27,7 @@ class RecordSize(msgspec.Struct, frozen=True):
 
 
 class PartSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """What one rank recorded in one step, in numbers.
+    """The records of one rank in one step, in numbers.
 
     `missing` is what the writer says that it left out; `problems` has that and all damage.
     """

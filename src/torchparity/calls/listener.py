@@ -27,7 +27,7 @@ Gradients = Sequence[tuple[int, torch.Tensor]]  # with the index of the tensor e
 
 
 class Interest(Enum):
-    """What a listener wants to know of a function's calls; asked once per function."""
+    """The interest of a listener in a function's calls; asked once per function."""
 
     NOTHING = auto()
     WRITES = auto()  # the in-place writes, except inside an optimizer, of whose end it is told
@@ -47,7 +47,7 @@ class Listener:
 
     @cached_property
     def failures(self) -> Failures:
-        """What failed in this listener."""
+        """The failures of this listener."""
         return Failures(self.work)
 
     def interest(self, op: Op) -> Interest:

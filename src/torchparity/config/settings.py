@@ -35,7 +35,7 @@ class StatisticsTask(msgspec.Struct, frozen=True, kw_only=True):
     tensor_list: Names = []
     """Of records with one of these texts in their name, keep the values too."""
     data_mode: DataModes = msgspec.field(default_factory=lambda: ["all"])
-    """Which directions (`forward`, `backward`) and sides (`input`, `output`) to record."""
+    """The directions (`forward`, `backward`) and sides (`input`, `output`) to record."""
     summary_mode: SummaryMode = "statistics"
     """`statistics`: max, min, mean, norm. `md5`: those and a checksum, which is a CRC-32 (the name is msprobe's).
     `xor`: a 64-bit xor checksum alone."""
@@ -95,7 +95,7 @@ class CaptureConfig(msgspec.Struct, frozen=True, kw_only=True):
     """config.json: what to record, when, where, and a block for each task."""
 
     task: Annotated[Task, RecordingTask] = "statistics"
-    """What to keep of each tensor: `statistics`, or its values too (`tensor`); `structure` keeps only the calls."""
+    """The values to keep of each tensor: `statistics`, or its values too (`tensor`); `structure` keeps only the calls."""
     dump_path: str = "./dump_path"
     """The folder of the run."""
     rank: Indices = []

@@ -9,7 +9,7 @@ import torch
 
 
 class Effect(Flag):
-    """What a call may do to memory, as far as a function's name or schema tells."""
+    """Effects of a call on memory, as far as a function's name or schema tells."""
 
     NONE = 0
     WRITES = auto()  # changes an argument in place

@@ -37,7 +37,7 @@ _DESCRIBED = 8192  # functions whose description is cached: torch has some 2,000
 
 
 class Kind(Enum):
-    """What a function is for."""
+    """The purpose of a function."""
 
     COMPUTES = auto()
     VIEWS = auto()  # shows the same values in another form

@@ -28,7 +28,7 @@ def is_one_of_many() -> bool:
 
 
 class Closable(Protocol):
-    """What can be closed when the program ends; `error` ended it."""
+    """Something to close when the program ends; `error` ended it."""
 
     def close(self, error: BaseException | None = None) -> None: ...
 

@@ -29,7 +29,7 @@ _log = logging.getLogger("torchparity")
 
 
 class Life(Enum):
-    """How far a recording is."""
+    """The stages of a recording."""
 
     NEW = auto()  # start() has not been called
     RUNNING = auto()
@@ -38,7 +38,7 @@ class Life(Enum):
 
 
 class Step(Enum):
-    """How far the step in hand is."""
+    """The stages of the step in hand."""
 
     NOT_BEGUN = auto()  # no start() since the last step()
     UNWATCHED = auto()  # started, but this step or rank is not wanted, or waits for its batch

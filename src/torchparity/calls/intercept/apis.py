@@ -87,7 +87,7 @@ class ApiMode(TorchFunctionMode):
 
 
 class _Audiences(dict[Callable[..., Any], Audience]):
-    """Who listens to which function: described and asked once, then one dictionary access per call."""
+    """The audience of each function: described and asked once, then one dictionary access per call."""
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         super().__init__()

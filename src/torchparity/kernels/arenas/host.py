@@ -129,7 +129,7 @@ class HostArena:
 
 
 class _HostReadings:
-    """What the flushes of a step measured, in rows that are still to be combined."""
+    """The measurements of a step's flushes, in rows that are still to be combined."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""How many cores a pass over a tensor may use, found out without side effects on torch.
+"""The number of cores that a pass over a tensor may use, found out without side effects on torch.
 
 numba starts its threads when it is first asked. Where it finds OpenMP it sets OpenMP's number
 of threads and allows nested regions, for torch too, whose sums depend on the number of

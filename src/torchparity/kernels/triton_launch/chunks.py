@@ -1,4 +1,4 @@
-"""How the elements of a tensor are shared among the programs of a launch; the dtypes' numbers."""
+"""Chunks: the elements of a tensor that each program of a launch takes; and the numbers of dtypes."""
 
 # Triton reads annotations, so they are not postponed here, and types are Triton's own.
 from typing import Any

@@ -1,4 +1,4 @@
-"""How one tensor is measured: queued for an arena where there is one for it, else at once on the host."""
+"""Measuring one tensor: queued for an arena where there is one for it, else at once on the host."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Store = Callable[[SharedTensor], None]
 
 @dataclass(frozen=True)
 class MeasurementOptions:
-    """What a task records of every tensor besides its statistics."""
+    """The values that a task records of every tensor besides its statistics."""
 
     checksum: bool = False
     values: bool = False

@@ -1,1 +1,1 @@
-"""What of a recording is kept: scope, list and data_mode, and names that were asked for wrongly."""
+"""The part of a recording that is kept: scope, list and data_mode, and names that were asked for wrongly."""

@@ -12,7 +12,7 @@ from torchparity.naming import backward_of, forward_of, is_call_name
 
 @dataclass(frozen=True)
 class Plan:
-    """What is recorded of one call."""
+    """The parts of one call that are recorded."""
 
     keeps_forward: bool
     observes_inputs: bool

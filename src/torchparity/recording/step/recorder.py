@@ -47,7 +47,7 @@ class NameTakenError(Exception):
 
 @dataclass(frozen=True)
 class Coverage:
-    """Which kinds of calls are recorded."""
+    """The kinds of calls that are recorded."""
 
     apis: bool = True
     modules: bool = False
@@ -63,7 +63,7 @@ class Coverage:
 
 
 class _OpenRecord(msgspec.Struct, eq=False, gc=False):
-    """What the recorder keeps of a call: its draft until it returns, then its backward passes.
+    """The recorder's state of a call: its draft until it returns, then its backward passes.
 
     Hooks on the graph keep this object, so it lets go of the draft as soon as that is complete.
     """

@@ -22,7 +22,7 @@ _SHEET = "xl/worksheets/sheet{}.xml"
 
 
 class SheetShell(msgspec.Struct, frozen=True):
-    """What comes before and after the rows of data in the XML of a sheet."""
+    """The text before and after the rows of data in the XML of a sheet."""
 
     file: str
     before: bytes

@@ -45,7 +45,7 @@ class TensorSink(Protocol):
 
     @property
     def waiting_bytes(self) -> int:
-        """How much of `stored_bytes` is not on disk yet."""
+        """The share of `stored_bytes` that is not on disk yet."""
 
     def put(self, name: str, tensor: HostTensor, *, crc32: int | None = None) -> tuple[str, Location | None]:
         """Take a tensor that nobody will change; return its data_name and where it is.

@@ -26,7 +26,7 @@ _MOST_ENTRIES = 200
 
 @dataclass
 class PartContent:
-    """What a part's record files say.
+    """The content of a part's record files.
 
     `missing` are the sentences of the writer about what it left out; `damage` has one for everything that cannot be
     read.

@@ -78,7 +78,7 @@ class RunReader:
 
 
 class RunPart:
-    """What one rank recorded in one step.
+    """The records of one rank in one step.
 
     `problems` has a sentence for everything that is missing or could not be read; what
     could be read is there all the same.
@@ -114,7 +114,7 @@ class RunPart:
 
     @property
     def missing(self) -> list[str]:
-        """What the writer itself left out, in its sentences: a step that an exception ended, values without space."""
+        """Sentences about what the writer itself left out: a step that an exception ended, values without space."""
         return list(dict.fromkeys(self._content.missing))
 
     def _missing_here(self) -> list[str]:
@@ -178,7 +178,7 @@ class RunPart:
 
     @property
     def origins(self) -> OriginTable | None:
-        """What the numbers of origins stand for, for a copy of the run; None where it does not tell."""
+        """The meaning of the numbers of origins, for a copy of the run; None where it does not tell."""
         return self._content.flow.table()
 
     def tensor(self, leaf: TensorLeaf, *, verify: bool = True) -> HostTensor:

@@ -39,7 +39,7 @@ NATIVE = frozenset(CODES.values())
 
 
 class ShardEntry(msgspec.Struct, frozen=True):
-    """What the header says of one tensor."""
+    """The header's entry of one tensor."""
 
     dtype: str
     shape: list[int]

@@ -16,7 +16,7 @@ _LOOK_SHARE = 8  # checks become more frequent as the space runs out
 
 
 class Usage(Protocol):
-    """What `shutil.disk_usage` returns, as far as it is needed."""
+    """The result of `shutil.disk_usage`, as far as it is needed."""
 
     @property
     def total(self) -> int: ...
