@@ -95,7 +95,7 @@ class CaptureConfig(msgspec.Struct, frozen=True, kw_only=True):
     """config.json: what to record, when, where, and a block for each task."""
 
     task: Annotated[Task, RecordingTask] = "statistics"
-    """The values to keep of each tensor: `statistics`, or its values too (`tensor`); `structure` keeps only the calls."""
+    """The facts to keep of each tensor: `statistics`, or values too (`tensor`); `structure` keeps only the calls."""
     dump_path: str = "./dump_path"
     """The folder of the run."""
     rank: Indices = []
