@@ -5,7 +5,7 @@ A draft is turned into a `Record`, or straight into its JSON, by whoever writes 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -17,7 +17,7 @@ from torchparity.records import Nest, Record
 from torchparity.storage import EncodedRecord, SharedTensor
 from torchparity.storage.encoding import argument_json, assemble_record, encode_record
 
-Observed = Sequence[ObservedTensor] | Mapping[int, ObservedTensor]  # by the indexes that forms have
+Observed = Sequence[ObservedTensor] | dict[int, ObservedTensor]  # by the indexes that forms have
 _NOTHING: tuple[ObservedTensor, ...] = ()
 
 
@@ -84,9 +84,9 @@ class _At:
     __slots__ = ("are_gradients", "get")
 
     def __init__(self, observed: Observed) -> None:
-        self.are_gradients = isinstance(observed, Mapping)
+        self.are_gradients = isinstance(observed, dict)
         self.get: Callable[[int], ObservedTensor | None] = (
-            observed.get if isinstance(observed, Mapping) else observed.__getitem__
+            observed.get if isinstance(observed, dict) else observed.__getitem__
         )
 
 

@@ -37,6 +37,7 @@ from torchparity.version import __version__
 from torchparity.whole_file import whole_file
 
 _Place = tuple[str, Location | None]  # an item's data_name, and where the bytes are
+_JOURNAL_BUFFER = 1 << 20  # bytes; `flush` writes what is in it
 
 
 class StepWriter:
@@ -53,7 +54,7 @@ class StepWriter:
         self._leaves = EncodedLeaves()
         folder.mkdir(parents=True, exist_ok=True)
         try:
-            self._journal = (folder / JOURNAL).open("xb")
+            self._journal = (folder / JOURNAL).open("xb", buffering=_JOURNAL_BUFFER)
         except FileExistsError:
             raise RunWriteError(folder, "another process records there as the same rank") from None
         self._journal.write(encode(self._head()) + b"\n")
