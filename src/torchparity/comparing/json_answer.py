@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
-from torchparity.comparing.judging.advice import advice
-from torchparity.comparing.judging.exit_codes import FailOn, exit_code
 from torchparity.comparing.judging.verdict import Finding
+from torchparity.comparing.judging.wording.advice import advice
+from torchparity.comparing.judging.wording.exit_codes import FailOn, exit_code
 from torchparity.comparing.runs import Comparison
 from torchparity.comparing.step_lines import StepNumbers, step_numbers
 from torchparity.records import number_to_json

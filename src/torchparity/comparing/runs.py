@@ -10,10 +10,10 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchparity.comparing.judging.coverage import Coverage, has_compared, is_held_once
+from torchparity.comparing.judging.evidence.coverage import Coverage, has_compared, is_held_once
 from torchparity.comparing.judging.judge import judge
-from torchparity.comparing.judging.sentences import finding_sentence
 from torchparity.comparing.judging.verdict import Finding, Verdict
+from torchparity.comparing.judging.wording.sentences import finding_sentence
 from torchparity.comparing.measuring.item_comparison import ItemComparison, Reason, counted_by_measure
 from torchparity.comparing.msprobe.columns import NUMERIC
 from torchparity.comparing.msprobe.rows import differs

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from torchparity.comparing.judging.context import PartContext
-from torchparity.comparing.judging.judged_record import JudgedRecord, are_tensors
-from torchparity.comparing.judging.rank_search import RankSearch
-from torchparity.comparing.judging.sentences import amount_text
+from torchparity.comparing.judging.evidence.judged_record import JudgedRecord, are_tensors
+from torchparity.comparing.judging.search.context import PartContext
+from torchparity.comparing.judging.search.rank_search import RankSearch
 from torchparity.comparing.judging.verdict import Agreement, Finding, Kind, Verdict
+from torchparity.comparing.judging.wording.sentences import amount_text
 from torchparity.comparing.measuring.deviation import has_other_shape
 from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.comparing.measuring.rounding import tolerance

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
 from torchparity.comparing.judging.batch import batch_sizes, batch_verdict
-from torchparity.comparing.judging.coverage import Coverage
-from torchparity.comparing.judging.dtypes import dtype_words
-from torchparity.comparing.judging.environment import EnvironmentDifference, bearing_on, differences
+from torchparity.comparing.judging.evidence.coverage import Coverage
+from torchparity.comparing.judging.evidence.dtypes import dtype_words
+from torchparity.comparing.judging.evidence.environment import EnvironmentDifference, bearing_on, differences
+from torchparity.comparing.judging.evidence.judged_record import JudgedRecord
+from torchparity.comparing.judging.evidence.operators import communicates, operator_of
+from torchparity.comparing.judging.evidence.tf32 import EXPLANATION, looks_like_tf32, of_tf32
 from torchparity.comparing.judging.limits import Limits
-from torchparity.comparing.judging.operators import communicates, operator_of
 from torchparity.comparing.judging.part import ComparedPart
-from torchparity.comparing.judging.rank_search import RankSearch
-from torchparity.comparing.judging.ranks import Placed, ordered
-from torchparity.comparing.judging.sentences import agreement_sentence, amount_text, finding_sentence
-from torchparity.comparing.judging.tf32 import EXPLANATION, looks_like_tf32, of_tf32
+from torchparity.comparing.judging.search.rank_search import RankSearch
+from torchparity.comparing.judging.search.ranks import Placed, ordered
 from torchparity.comparing.judging.verdict import Agreement, Finding, Kind, Verdict
+from torchparity.comparing.judging.wording.sentences import agreement_sentence, amount_text, finding_sentence
 from torchparity.comparing.measuring.deviation import has_other_shape
 from torchparity.naming import OPTIMIZER
 
@@ -76,9 +77,15 @@ def _explained(first: Finding, searches: Searches, changes: Sequence[Environment
     """Return the finding with what the environments, or the other records, say about its cause."""
     bearing = bearing_on(changes, operator_of(first.record))
     telling = next((entry.sentence for entry in bearing if _is_telling(entry, first.kind)), "")
-    if not telling and looks_like_tf32(first, searches):
+    if not telling and looks_like_tf32(first, _records(searches)):
         telling = EXPLANATION
     return msgspec.structs.replace(first, explanation=telling or first.explanation)
+
+
+def _records(searches: Searches) -> Iterator[JudgedRecord]:
+    for search in searches.values():
+        for context in search.contexts.values():
+            yield from context.records
 
 
 def _is_telling(difference: EnvironmentDifference, kind: Kind) -> bool:

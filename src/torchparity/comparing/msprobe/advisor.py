@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from torchparity.comparing.judging.advice import advice
-from torchparity.comparing.judging.sentences import amount_text
 from torchparity.comparing.judging.verdict import Finding, Kind, Verdict
+from torchparity.comparing.judging.wording.advice import advice
+from torchparity.comparing.judging.wording.sentences import amount_text
 from torchparity.comparing.measuring.mode import Mode
 from torchparity.comparing.measuring.rounding import is_apart
 from torchparity.comparing.msprobe.rows import TableRow

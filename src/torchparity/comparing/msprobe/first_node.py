@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from torchparity.comparing.judging.operators import communicates
-from torchparity.comparing.judging.sentences import finding_sentence
+from torchparity.comparing.judging.evidence.operators import communicates
 from torchparity.comparing.judging.verdict import Finding, Verdict
+from torchparity.comparing.judging.wording.sentences import finding_sentence
 from torchparity.comparing.measuring.checksums import checksum_of
 from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.comparing.measuring.mode import Mode

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from torchparity.comparing.judging.judged_record import JudgedRecord, are_tensors
+from torchparity.comparing.judging.evidence.judged_record import JudgedRecord, are_tensors
 from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.comparing.pairing.items import Side
 from torchparity.records import Leaf, TensorLeaf, ValueLeaf

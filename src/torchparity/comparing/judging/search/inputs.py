@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from torchparity.comparing.judging.context import PartContext
-from torchparity.comparing.judging.judged_record import JudgedRecord, are_tensors
+from torchparity.comparing.judging.evidence.judged_record import JudgedRecord, are_tensors
+from torchparity.comparing.judging.search.context import PartContext
 from torchparity.comparing.judging.verdict import Finding, Kind
 from torchparity.comparing.measuring.deviation import has_other_shape
 from torchparity.comparing.measuring.item_comparison import ItemComparison

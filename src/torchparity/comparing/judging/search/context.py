@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 
-from torchparity.comparing.judging.code_lines import code_lines
-from torchparity.comparing.judging.data_flow import DataFlow
-from torchparity.comparing.judging.dtypes import DifferingDtypes, differing_dtypes
-from torchparity.comparing.judging.expectations import Expectations
-from torchparity.comparing.judging.judged_record import JudgedRecord, judged_records
+from torchparity.comparing.judging.evidence.code_lines import code_lines
+from torchparity.comparing.judging.evidence.data_flow import DataFlow
+from torchparity.comparing.judging.evidence.dtypes import DifferingDtypes, differing_dtypes
+from torchparity.comparing.judging.evidence.judged_record import JudgedRecord, judged_records
 from torchparity.comparing.judging.limits import Limits
 from torchparity.comparing.judging.part import ComparedPart
+from torchparity.comparing.judging.search.expectations import Expectations
 from torchparity.comparing.judging.verdict import Finding, Kind
 from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.naming import forward_of, is_module_name

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from torchparity.comparing.judging.cancellation import is_cancelled
-from torchparity.comparing.judging.choices import is_other_choice
-from torchparity.comparing.judging.context import PartContext
-from torchparity.comparing.judging.inputs import coarser_unit, shapes_of
-from torchparity.comparing.judging.judged_record import JudgedRecord
-from torchparity.comparing.judging.operators import draws, rate_items, returns_raw_memory, rounds
+from torchparity.comparing.judging.evidence.judged_record import JudgedRecord
+from torchparity.comparing.judging.evidence.operators import draws, rate_items, returns_raw_memory, rounds
+from torchparity.comparing.judging.search.cancellation import is_cancelled
+from torchparity.comparing.judging.search.choices import is_other_choice
+from torchparity.comparing.judging.search.context import PartContext
+from torchparity.comparing.judging.search.inputs import coarser_unit, shapes_of
 from torchparity.comparing.judging.verdict import Finding, Kind
 from torchparity.comparing.measuring.deviation import has_other_shape, least_deviation
 from torchparity.comparing.measuring.item_comparison import ItemComparison, Reason

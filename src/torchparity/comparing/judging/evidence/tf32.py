@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
-from torchparity.comparing.judging.environment import EnvironmentDifference
-from torchparity.comparing.judging.judged_record import JudgedRecord
-from torchparity.comparing.judging.operator_families import families_of
-from torchparity.comparing.judging.operators import operator_of
-from torchparity.comparing.judging.rank_search import RankSearch
+from torchparity.comparing.judging.evidence.environment import EnvironmentDifference
+from torchparity.comparing.judging.evidence.judged_record import JudgedRecord
+from torchparity.comparing.judging.evidence.operator_families import families_of
+from torchparity.comparing.judging.evidence.operators import operator_of
 from torchparity.comparing.judging.verdict import Finding, Kind
 from torchparity.naming import is_module_name
 from torchparity.records import TensorLeaf
@@ -21,17 +20,15 @@ _PRODUCTS = frozenset({"matmul", "attention", "convolution"})
 EXPLANATION = "every matmul and convolution has an error of TF32's size"
 
 
-def looks_like_tf32(finding: Finding, searches: Mapping[int, RankSearch]) -> bool:
-    """Tell whether a product of float32 is off as TF32 makes it, and nearly every other product is too."""
+def looks_like_tf32(finding: Finding, records: Iterable[JudgedRecord]) -> bool:
+    """Tell whether a product of float32 is off as TF32 makes it, and nearly every other product among `records` is."""
     if finding.kind is not Kind.OPERATOR or not _SMALLEST < finding.deviation < _LARGEST:
         return False
     if not is_product(finding.record):
         return False
     products = [
         record
-        for search in searches.values()
-        for context in search.contexts.values()
-        for record in context.records
+        for record in records
         if record.direction == "forward" and is_product(record.name) and _is_float32(record)
     ]
     off = [record for record in products if record.deviation is not None and record.deviation > _SMALLEST]

@@ -5,24 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from torchparity.comparing.judging.arguments import (
+from torchparity.comparing.judging.evidence.judged_record import JudgedRecord, is_mask, is_whole, split_items
+from torchparity.comparing.judging.evidence.operators import returns_raw_memory, rounds
+from torchparity.comparing.judging.limits import Limits
+from torchparity.comparing.judging.part import ComparedPart
+from torchparity.comparing.judging.record_patterns import matches
+from torchparity.comparing.judging.search.arguments import (
     ROUNDED_NUMBER,
     ROUNDED_TO_ANOTHER_DTYPE,
     ArgumentDifference,
     differing_arguments,
     rounded_numbers,
 )
-from torchparity.comparing.judging.choices import OtherChoices
-from torchparity.comparing.judging.context import PartContext
-from torchparity.comparing.judging.inputs import input_finding, is_raw_memory
-from torchparity.comparing.judging.judged_record import JudgedRecord, is_mask, is_whole, split_items
-from torchparity.comparing.judging.limits import Limits
-from torchparity.comparing.judging.missing_gradients import missing_gradient
-from torchparity.comparing.judging.operators import returns_raw_memory, rounds
-from torchparity.comparing.judging.outputs import output_finding
-from torchparity.comparing.judging.parameter_gradients import parameter_gradient_finding, saved_value_finding
-from torchparity.comparing.judging.part import ComparedPart
-from torchparity.comparing.judging.record_patterns import matches
+from torchparity.comparing.judging.search.choices import OtherChoices
+from torchparity.comparing.judging.search.context import PartContext
+from torchparity.comparing.judging.search.inputs import input_finding, is_raw_memory
+from torchparity.comparing.judging.search.missing_gradients import missing_gradient
+from torchparity.comparing.judging.search.outputs import output_finding
+from torchparity.comparing.judging.search.parameter_gradients import parameter_gradient_finding, saved_value_finding
 from torchparity.comparing.judging.verdict import Finding, Kind
 from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.naming import OPTIMIZER, backward_of, forward_of
