@@ -85,7 +85,7 @@ ROOMS = {
         "pairing": set(),
         "measuring": {"pairing"},
         "precision": {"measuring", "pairing"},
-        "judging.evidence": {"judging", "measuring", "pairing"},
+        "judging.evidence": {"judging", "measuring", "pairing", "precision"},
         "judging.wording": {"judging"},
         "judging.search": {"judging", "judging.evidence", "measuring", "pairing", "precision"},
         "judging": {"judging.evidence", "judging.search", "judging.wording", "measuring", "pairing", "precision"},

@@ -3,6 +3,7 @@
 judge                  from compared parts to the verdict
 verdict                its types: Kind, Finding, Verdict
 part                   what the judge reads of a compared part
+figures                its numbers, each with its reason
 batch                  runs with other batch sizes
 limits                 what a user expects and lets pass
 record_patterns        patterns that name records

@@ -7,12 +7,18 @@ from collections.abc import Sequence
 
 from torchparity.comparing.judging.evidence.judged_record import JudgedRecord, is_mask, is_whole, split_items
 from torchparity.comparing.judging.evidence.operators import returns_raw_memory, rounds
+from torchparity.comparing.judging.figures import (
+    FEWEST_EQUAL_CALLS,
+    GAIN_OF_A_CALL,
+    NEVER_ROUNDING,
+    NEVER_ROUNDING_OF_DTYPES,
+    ROUNDED_NUMBER,
+    ROUNDED_TO_ANOTHER_DTYPE,
+)
 from torchparity.comparing.judging.limits import Limits
 from torchparity.comparing.judging.part import ComparedPart
 from torchparity.comparing.judging.record_patterns import matches
 from torchparity.comparing.judging.search.arguments import (
-    ROUNDED_NUMBER,
-    ROUNDED_TO_ANOTHER_DTYPE,
     ArgumentDifference,
     differing_arguments,
     rounded_numbers,
@@ -28,14 +34,6 @@ from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.naming import OPTIMIZER, backward_of, forward_of
 from torchparity.overwrites import is_overwritten
 from torchparity.records import TensorLeaf
-
-# So many calls that round gave the same bits from the same inputs: the two runs compute alike, and the first that does
-# not is where they part, however little it is off.
-_FEWEST_EQUAL_CALLS = 3
-# What a call may make of a number that differs by rounding.
-_GAIN_OF_NUMBERS = 20.0
-# Off by more than this, a result of forward is no matter of rounding, whoever is to blame; in other dtypes by more.
-_NEVER_ROUNDING, _NEVER_ROUNDING_OF_DTYPES = 0.05, 0.5
 
 
 class RankSearch:
@@ -125,7 +123,7 @@ class RankSearch:
         )
 
     def _limit_of_rounding(self, context: PartContext) -> float:
-        limit = _NEVER_ROUNDING_OF_DTYPES if context.has_other_dtypes else _NEVER_ROUNDING
+        limit = NEVER_ROUNDING_OF_DTYPES if context.has_other_dtypes else NEVER_ROUNDING
         return max(limit, self._limits.tolerance or 0.0)
 
     def _found(self, context: PartContext, record: JudgedRecord, *, reads_raw_memory: bool) -> Finding | None:
@@ -140,7 +138,7 @@ class RankSearch:
             return self._of_arguments(context, record, certain, None, is_shown=True) if certain else None
         rounding = self._rounding_of_numbers(context, record)
         returned = output_finding(context, record, reads_raw_memory=reads_raw_memory)
-        if returned is not None and returned.deviation <= _GAIN_OF_NUMBERS * rounded_numbers(record, rounding):
+        if returned is not None and returned.deviation <= GAIN_OF_A_CALL * rounded_numbers(record, rounding):
             returned = None
         if record.direction == "forward" and (returned is None or returned.kind is not Kind.UNINITIALISED):
             arguments = differing_arguments(record, rounding)
@@ -184,7 +182,7 @@ class RankSearch:
     def _traced_back(self, context: PartContext, record: JudgedRecord, found: Finding) -> Finding:
         """Return the first record that is not bit-equal where many before it are, instead of one that exceeds it."""
         first = self._first_unequal
-        if first is None or first[2] < _FEWEST_EQUAL_CALLS or first[0].name not in context.by_name:
+        if first is None or first[2] < FEWEST_EQUAL_CALLS or first[0].name not in context.by_name:
             return found
         origin, entry, _ = first
         if context.by_name[origin.name] is not origin:
@@ -234,7 +232,7 @@ class RankSearch:
         elif record.direction == "backward":
             forward = context.by_name.get(forward_of(record.name))
             record.passes_on = forward is not None and forward.passes_on
-        self.choices.follow(context, record, _NEVER_ROUNDING)
+        self.choices.follow(context, record, NEVER_ROUNDING)
         if not record.passes_on and self.choices.choice_of(context, record) is None:
             for entry in (*record.received, *record.returned):
                 if entry.deviation and not (entry.is_input and self.choices.is_in_another_order(context, entry)):
