@@ -9,9 +9,9 @@ from torchparity.comparing.precision.figures import TF32_UNIT, UNKNOWN_GAIN
 
 # --- Deviations that are no matter of rounding -----------------------------------------------------------------------
 
-# Off by more than this, a result of forward is no rounding, whoever is to blame. A choice, not a derivation: 13 units of
-# bfloat16, the coarsest dtype that whole models compute in, and 800,000 of float32. Between two dtypes 0.5, since clipped
-# values and choices near a threshold may turn.
+# Off by more than this, a result of forward is no rounding, whoever is to blame. A choice, not a derivation: 13 units
+# of bfloat16, the coarsest dtype that whole models compute in, and 800,000 of float32. Between two dtypes 0.5, since
+# clipped values and choices near a threshold may turn.
 NEVER_ROUNDING = 0.05
 NEVER_ROUNDING_OF_DTYPES = 0.5
 # From here on an operator is not linear in what its inputs are off by, and nothing can be expected of it: the second
