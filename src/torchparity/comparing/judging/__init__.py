@@ -4,6 +4,7 @@ judge                  from compared parts to the verdict
 verdict                its types: Kind, Finding, Verdict
 part                   what the judge reads of a compared part
 figures                its numbers, each with its reason
+repeated_facts         facts that several findings show, each told once
 batch                  runs with other batch sizes
 limits                 what a user expects and lets pass
 record_patterns        patterns that name records
@@ -17,6 +18,7 @@ evidence/              facts, which blame nobody
     environment        differences of the two environments
     dtypes             runs in other dtypes
     tf32               products of TF32's size
+    beyond_numbers     differences that no number tells: nan, inf, another shape
     code_lines         lines of code from a call stack
     step_facts         the losses of a step, and the norm of its gradients
 
@@ -29,6 +31,8 @@ search/                where the runs part
     expectations       what precision/ expects of an output
     cancellation       the same where little is known
     arguments          arguments that differ and are no tensors
+    argument_findings  findings about them
+    closeness          how close the records are that no finding explains
     choices            choices among equals, and what is in another order because of them
     missing_gradients, parameter_gradients      findings about gradients
 

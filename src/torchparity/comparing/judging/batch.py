@@ -10,7 +10,7 @@ from torchparity.comparing.judging.figures import FEWEST_RECORDS_OF_A_BATCH, GAI
 from torchparity.comparing.judging.search.context import PartContext
 from torchparity.comparing.judging.search.rank_search import RankSearch
 from torchparity.comparing.judging.verdict import Agreement, Finding, Kind, Verdict
-from torchparity.comparing.judging.wording.sentences import amount_text
+from torchparity.comparing.judging.wording.sentences import amount_text, off_text
 from torchparity.comparing.measuring.deviation import has_other_shape
 from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.comparing.measuring.rounding import tolerance
@@ -50,7 +50,8 @@ def batch_verdict(sizes: tuple[int, int], searches: Mapping[int, RankSearch], le
     if wrong:
         context, record, entry = wrong[0]
         finding = context.finding(Kind.BATCH, record, entry, expected=GAIN_OF_OTHER_BATCHES * tolerance(entry.pair))
-        rest = f"and of what does not depend on it {_place(finding)} is off by {amount_text(finding.deviation)}"
+        off = off_text(finding.deviation, finding.beyond_numbers)
+        rest = f"and of what does not depend on it {_place(finding)} {off}"
         return Verdict(kind=Kind.BATCH, sentence=f"{said}, {rest}{left_out}.", first=finding, not_compared=left_out)
     largest = max((entry.deviation or 0.0 for _, _, entry in independent), default=0.0)
     rest = f"what does not depend on it agrees ({counted(records, 'record')}, within {amount_text(largest)})"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from torchparity.comparing.judging.evidence.beyond_numbers import shapes_of
 from torchparity.comparing.judging.evidence.judged_record import JudgedRecord, are_tensors
 from torchparity.comparing.judging.figures import (
     GAIN_OF_A_CALL,
@@ -222,13 +223,6 @@ def is_differentiated(entry: ItemComparison) -> bool:
     """Tell whether a gradient is asked of an item, as it is of what was computed and hardly ever of data."""
     leaf = entry.baseline.leaf if entry.baseline is not None else None
     return isinstance(leaf, TensorLeaf) and bool(leaf.requires_grad)
-
-
-def shapes_of(entry: ItemComparison) -> tuple[str, str] | None:
-    """Return both shapes as text, the candidate's first."""
-    leaves = [side.leaf for side in (entry.candidate, entry.baseline) if side is not None]
-    shapes = [str(list(leaf.shape)) for leaf in leaves if isinstance(leaf, TensorLeaf)]
-    return (shapes[0], shapes[1]) if len(shapes) == 2 else None
 
 
 def text_of(origin: Origin) -> str:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from torchparity.comparing.judging.evidence.beyond_numbers import shapes_of
 from torchparity.comparing.judging.evidence.judged_record import JudgedRecord
 from torchparity.comparing.judging.evidence.operators import draws, rate_items, returns_raw_memory, rounds
 from torchparity.comparing.judging.figures import LARGEST_JUDGED_INPUT, SMALLEST_GAIN
 from torchparity.comparing.judging.search.cancellation import is_cancelled
 from torchparity.comparing.judging.search.choices import is_other_choice
 from torchparity.comparing.judging.search.context import PartContext
-from torchparity.comparing.judging.search.inputs import coarser_unit, shapes_of
+from torchparity.comparing.judging.search.inputs import coarser_unit
 from torchparity.comparing.judging.verdict import Finding, Kind
 from torchparity.comparing.measuring.deviation import has_other_shape, least_deviation
 from torchparity.comparing.measuring.item_comparison import ItemComparison, Reason
