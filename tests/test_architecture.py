@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections import Counter
 
 import pytest
 
@@ -84,9 +85,12 @@ ROOMS = {
         "pairing": set(),
         "measuring": {"pairing"},
         "precision": {"measuring", "pairing"},
-        "judging": {"measuring", "pairing", "precision"},
-        "msprobe": {"judging", "measuring", "pairing"},
-        "": {"pairing", "measuring", "precision", "judging", "msprobe"},
+        "judging.evidence": {"judging", "measuring", "pairing", "precision"},
+        "judging.wording": {"judging"},
+        "judging.search": {"judging", "judging.evidence", "measuring", "pairing", "precision"},
+        "judging": {"judging.evidence", "judging.search", "judging.wording", "measuring", "pairing", "precision"},
+        "msprobe": {"judging", "judging.evidence", "judging.wording", "measuring", "pairing"},
+        "": {"pairing", "measuring", "judging", "judging.evidence", "judging.wording", "msprobe"},
     },
     "kernels": {
         "numba_loops": {""},
@@ -107,6 +111,7 @@ ROOMS = {
     "report": {"workbook": {""}, "formats": {"", "workbook"}, "": set()},
     "cli": {"terminal": set(), "": {"terminal"}},
 }
+MOST_FILES = 20  # in one folder
 TORCH_PACKAGES = {"calls", "devices", "ops", "recording", "randomness"}
 TORCH_FILES = {
     "tensors.torch_tensors",
@@ -146,6 +151,12 @@ def test_nobody_reaches_into_another_package_s_rooms(module):
     others = {target for target in EDGES[module.name] if BY_NAME[target].package != module.package}
 
     assert [target for target in others if target.count(".") > 1] == []
+
+
+def test_no_folder_is_crowded():
+    files = Counter(module.file.parent for module in MODULES)
+
+    assert {str(folder): count for folder, count in files.items() if count > MOST_FILES} == {}
 
 
 def test_no_import_goes_in_a_circle():

@@ -435,7 +435,8 @@ def test_facts_beside_the_answer_are_notes(tmp_path, capsys):
     assert main(["compare", str(tmp_path / "candidate"), str(tmp_path / "baseline")]) == 0
 
     lines = capsys.readouterr().out.splitlines()
-    assert done.verdict.remarks and [f"Note: {remark}" for remark in done.verdict.remarks] == lines[1:-1]
+    notes = [f"Note: {remark}" for remark in done.verdict.remarks]
+    assert notes and [*notes, f"Next: {done.advice()}"] == lines[1:-1]
 
 
 @pytest.mark.parametrize("text", ["much", "1e-3x", "-1", "nan", "inf"])

@@ -39,10 +39,11 @@ def test_it_is_the_answer_of_the_headline(pair, capsys):
     told, code, _ = asked(capsys, *pair, "--fail-on", "divergence")
 
     done = torchparity.compare(*pair)
-    assert (told["schema"], told["verdict"], told["sentence"]) == (1, done.verdict.kind.value, done.headline())
+    assert (told["schema"], told["verdict"], told["sentence"]) == (2, done.verdict.kind.value, done.headline())
     assert told["exit_code"] == code == 1
     assert told["first"]["record"] == EXP and told["first"]["item"] == "output.0"
     assert told["first"]["deviation"] == "inf"
+    assert told["first"]["beyond_numbers"] == "has nan in the baseline alone"
     assert told["counts"] == {"records": {"name": 1}, "rows": {"statistics": 2}}
     assert told["runs"]["candidate"] == pair[0] and told["runs"]["steps"] == [0]
     assert told["trimmed"] is False

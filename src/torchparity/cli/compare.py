@@ -126,13 +126,14 @@ def _report(comparison: Comparison, written: Sequence[Path], options: Namespace)
 
 
 def _answer(comparison: Comparison) -> Iterator[str]:
-    """Yield the headline, the independent other findings, the facts beside them, and each step's loss."""
+    """Yield the headline, the independent others, the facts beside them, each step's loss, and what to do next."""
     from torchparity.comparing import step_lines
 
     yield comparison.headline()
     yield from (f"Also: {sentence}" for sentence in comparison.other_findings()[:_MOST_OTHERS])
     yield from (f"Note: {remark}" for remark in comparison.verdict.remarks)
     yield from step_lines(comparison.parts)
+    yield f"Next: {comparison.advice()}"
 
 
 def _asked(options: Namespace) -> tuple[Path, Path, Options, Path | None]:

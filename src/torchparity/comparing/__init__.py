@@ -2,14 +2,15 @@
 
 pairing/    which record and item of one run belongs to which of the other
 measuring/  how far two items are apart: `ItemComparison`, numbers as numbers
-judging/    whether rounding explains it, where the runs part, and one sentence about it
+precision/  how far rounding may take two items apart
+judging/    where the runs part and why: evidence/, search/, and wording/ for one sentence about it
 msprobe/    msprobe's columns, words, verdicts, messages, colours and files
 """
 
 from torchparity.comparing.entry import compare
 from torchparity.comparing.json_answer import answer, json_text
-from torchparity.comparing.judging.exit_codes import FailOn, exit_code
 from torchparity.comparing.judging.verdict import Agreement, Finding, Kind, Verdict
+from torchparity.comparing.judging.wording.exit_codes import FailOn, exit_code
 from torchparity.comparing.measuring.item_comparison import (
     ChecksumDifference,
     ItemComparison,

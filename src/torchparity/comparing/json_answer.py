@@ -9,15 +9,14 @@ from typing import Any
 
 import msgspec
 
-from torchparity.comparing.judging.advice import advice
-from torchparity.comparing.judging.exit_codes import FailOn, exit_code
 from torchparity.comparing.judging.verdict import Finding
+from torchparity.comparing.judging.wording.exit_codes import FailOn, exit_code
 from torchparity.comparing.runs import Comparison
 from torchparity.comparing.step_lines import StepNumbers, step_numbers
 from torchparity.records import number_to_json
 from torchparity.version import __version__
 
-SCHEMA = 1
+SCHEMA = 2
 MOST_BYTES = 64 * 1024
 # Longest text and longest list, from what is hardly ever needed to what always fits.
 _LIMITS = ((4000, 200), (1000, 50), (300, 20), (100, 8), (40, 4))
@@ -45,7 +44,7 @@ def answer(comparison: Comparison, *, fail_on: FailOn = "never", files: Sequence
         "tool": f"torchparity {__version__}",
         "verdict": verdict.kind,
         "sentence": verdict.sentence,
-        "advice": advice(verdict.kind, verdict.first),
+        "advice": comparison.advice(),
         "first": _finding(verdict.first, verdict.sentence) if verdict.first is not None else None,
         "also": list(map(_finding, verdict.also, comparison.other_findings())),
         "agreement": msgspec.to_builtins(verdict.agreement),
@@ -78,11 +77,13 @@ def _finding(finding: Finding, sentence: str) -> Json:
         "item": finding.item,
         "table_row": finding.row,
         "deviation": finding.deviation,
+        "beyond_numbers": finding.beyond_numbers,
         "expected_deviation": finding.expected,
         "input_deviation": finding.input_deviation,
         "argument": None if values is None else {"candidate": values[0], "baseline": values[1]},
         "code_lines": finding.lines,
         "made_by": finding.sources,
+        "repeated_in": finding.repeated_in,
         "other_call": finding.partner,
         "expected_because": finding.expected_because,
         "explanation": finding.explanation,

@@ -10,10 +10,11 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchparity.comparing.judging.coverage import Coverage, has_compared, is_held_once
+from torchparity.comparing.judging.evidence.coverage import Coverage, has_compared, is_held_once
 from torchparity.comparing.judging.judge import judge
-from torchparity.comparing.judging.sentences import finding_sentence
 from torchparity.comparing.judging.verdict import Finding, Verdict
+from torchparity.comparing.judging.wording.advice import advice
+from torchparity.comparing.judging.wording.sentences import finding_sentence
 from torchparity.comparing.measuring.item_comparison import ItemComparison, Reason, counted_by_measure
 from torchparity.comparing.msprobe.columns import NUMERIC
 from torchparity.comparing.msprobe.rows import differs
@@ -105,6 +106,10 @@ class Comparison:
     def headline(self) -> str:
         """Return one sentence: where the runs part, with module, line of code and numbers."""
         return self.verdict.sentence
+
+    def advice(self) -> str:
+        """Return what to do about the verdict."""
+        return advice(self.verdict.kind, self.verdict.first)
 
     def other_findings(self) -> list[str]:
         """Return a sentence for each of the independent other places where the runs part."""

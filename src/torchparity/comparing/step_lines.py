@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from torchparity.comparing.judging.step_facts import step_facts
+from torchparity.comparing.judging.evidence.step_facts import step_facts
 from torchparity.comparing.part import PartComparison
 
 _MOST_LINES = 10

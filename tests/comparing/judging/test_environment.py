@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from torchparity.comparing.judging.environment import bearing_on, differences
+from torchparity.comparing.judging.evidence.environment import bearing_on, differences
 
 CPU = {"torch": "2.13.0", "threads": "2", "autocast": "off", "deterministic": "off", "attention.flash": "on"}
 H200 = {**CPU, "cuda": "NVIDIA H200", "tf32.matmul": "off", "tf32.conv": "on", "cudnn.benchmark": "off"}

@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from tests.faultbed.plant import wrong_output
 from tests.support.planting import planted
-from torchparity.comparing.judging.advice import advice
+from torchparity.comparing.judging.wording.advice import advice
 
 TASKS = pytest.mark.parametrize("task", ["statistics", "tensor"])
 

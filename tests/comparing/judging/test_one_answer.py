@@ -13,7 +13,7 @@ import torchparity
 from tests.faultbed.plant import argument, wrong_gradient, wrong_output
 from tests.support.planting import planted
 from torchparity.cli import main
-from torchparity.comparing.judging.advice import advice
+from torchparity.comparing.judging.wording.advice import advice
 
 
 class Net(nn.Module):

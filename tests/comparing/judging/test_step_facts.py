@@ -12,7 +12,7 @@ from torch.nn import functional
 from tests.support.dumps import call, constant, write_dump
 from tests.support.golden import GOLDEN, needs_golden
 from torchparity import open_run
-from torchparity.comparing.judging.step_facts import StepFacts, step_facts
+from torchparity.comparing.judging.evidence.step_facts import StepFacts, step_facts
 from torchparity.recording import capture
 
 

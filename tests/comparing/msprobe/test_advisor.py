@@ -8,7 +8,7 @@ import torch
 import torchparity
 from tests.support.dumps import call, constant, tensor, write_dump
 from torchparity.comparing import Kind
-from torchparity.comparing.judging.advice import advice
+from torchparity.comparing.judging.wording.advice import advice
 
 EXP, SIN = "Torch.exp.0.forward", "Torch.sin.0.forward"
 

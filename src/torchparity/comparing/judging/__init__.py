@@ -1,26 +1,43 @@
 """What the distances mean: one `Verdict`, which the headline, the files, `--json` and the exit code read.
 
-judge                 from compared parts to the verdict            verdict          its types: Kind, Finding, Verdict
+judge                  from compared parts to the verdict
+verdict                its types: Kind, Finding, Verdict
+part                   what the judge reads of a compared part
+figures                its numbers, each with its reason
+repeated_facts         facts that several findings show, each told once
+batch                  runs with other batch sizes
+limits                 what a user expects and lets pass
+record_patterns        patterns that name records
 
-    Looking for where the runs part
-rank_search           the records of one rank, step after step, each judged by what it received
-part                  what the judge reads of a compared part
-context               the records of one part, with what is known about them
-judged_record         a pair of records: the tensors that it received and returned
-data_flow             who made what, as the runs recorded it; by content where they did not
-inputs, outputs       findings about what a record received and returned
-arguments             findings about arguments that are no tensors
-missing_gradients, parameter_gradients                               findings about gradients
-expectations          what precision/ expects of an output           cancellation     the same where little is known
-ranks                 the order of findings over ranks               batch            runs with other batch sizes
-choices               choices among equals, and what is in another order because of them
-limits, record_patterns                                              what a user expects and lets pass
+evidence/              facts, which blame nobody
+    judged_record      a pair of records: the tensors that it received and returned
+    data_flow          who made what, as the runs recorded it; by content where they did not
+    coverage           how much was compared at all
+    operators          operators that draw, choose, communicate or return raw memory
+    operator_families  families of operators that a setting bears on
+    environment        differences of the two environments
+    dtypes             runs in other dtypes
+    tf32               products of TF32's size
+    beyond_numbers     differences that no number tells: nan, inf, another shape
+    code_lines         lines of code from a call stack
+    step_facts         the losses of a step, and the norm of its gradients
 
-    Explaining it
-environment, operator_families                                       differences of the two environments
-tf32, dtypes          products of TF32's size, runs in other dtypes
-operators             operators that draw, choose, communicate or return raw memory
-coverage              how much was compared at all
-code_lines, step_facts                                               lines of code; the losses of a step
-sentences, advice, exit_codes                                        the verdict in words and as a number
+search/                where the runs part
+    rank_search        the records of one rank, step after step, each judged by what it received
+    ranks              the order of findings over ranks
+    context            the records of one part, with what is known about them
+    inputs             findings about what a record received
+    outputs            findings about what a record returned
+    expectations       what precision/ expects of an output
+    cancellation       the same where little is known
+    arguments          arguments that differ and are no tensors
+    argument_findings  findings about them
+    closeness          how close the records are that no finding explains
+    choices            choices among equals, and what is in another order because of them
+    missing_gradients, parameter_gradients      findings about gradients
+
+wording/               the verdict for people
+    sentences          in one sentence
+    advice             what to do about it
+    exit_codes         as a number
 """

@@ -5,21 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from torchparity.comparing.judging.context import PartContext
-from torchparity.comparing.judging.judged_record import JudgedRecord, are_tensors
-from torchparity.comparing.judging.rank_search import RankSearch
-from torchparity.comparing.judging.sentences import amount_text
+from torchparity.comparing.judging.evidence.judged_record import JudgedRecord, are_tensors
+from torchparity.comparing.judging.figures import FEWEST_RECORDS_OF_A_BATCH, GAIN_OF_OTHER_BATCHES
+from torchparity.comparing.judging.search.context import PartContext
+from torchparity.comparing.judging.search.rank_search import RankSearch
 from torchparity.comparing.judging.verdict import Agreement, Finding, Kind, Verdict
+from torchparity.comparing.judging.wording.sentences import amount_text, off_text
 from torchparity.comparing.measuring.deviation import has_other_shape
 from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.comparing.measuring.rounding import tolerance
 from torchparity.naming import OPTIMIZER, family_of
 from torchparity.records import TensorLeaf
 from torchparity.text import counted
-
-_FEWEST_RECORDS = 3  # that must show the same two sizes
-# A mean over a whole batch and a mean of means add the same numbers up in another order, layer after layer.
-_MARGIN = 20.0
 
 
 def batch_sizes(searches: Mapping[int, RankSearch]) -> tuple[int, int] | None:
@@ -36,7 +33,7 @@ def batch_sizes(searches: Mapping[int, RankSearch]) -> tuple[int, int] | None:
     if not sizes:
         return None
     (pair, count), *_ = sizes.most_common(1)
-    return pair if count >= _FEWEST_RECORDS else None
+    return pair if count >= FEWEST_RECORDS_OF_A_BATCH else None
 
 
 def batch_verdict(sizes: tuple[int, int], searches: Mapping[int, RankSearch], left_out: str) -> Verdict:
@@ -52,8 +49,9 @@ def batch_verdict(sizes: tuple[int, int], searches: Mapping[int, RankSearch], le
     wrong = [found for found in independent if _is_wrong(found[2])]
     if wrong:
         context, record, entry = wrong[0]
-        finding = context.finding(Kind.BATCH, record, entry, expected=_MARGIN * tolerance(entry.pair))
-        rest = f"and of what does not depend on it {_place(finding)} is off by {amount_text(finding.deviation)}"
+        finding = context.finding(Kind.BATCH, record, entry, expected=GAIN_OF_OTHER_BATCHES * tolerance(entry.pair))
+        off = off_text(finding.deviation, finding.beyond_numbers)
+        rest = f"and of what does not depend on it {_place(finding)} {off}"
         return Verdict(kind=Kind.BATCH, sentence=f"{said}, {rest}{left_out}.", first=finding, not_compared=left_out)
     largest = max((entry.deviation or 0.0 for _, _, entry in independent), default=0.0)
     rest = f"what does not depend on it agrees ({counted(records, 'record')}, within {amount_text(largest)})"
@@ -101,7 +99,7 @@ def _independent_items(context: PartContext) -> Iterator[tuple[JudgedRecord, Ite
 
 
 def _is_wrong(entry: ItemComparison) -> bool:
-    return entry.deviation is not None and entry.deviation > _MARGIN * tolerance(entry.pair)
+    return entry.deviation is not None and entry.deviation > GAIN_OF_OTHER_BATCHES * tolerance(entry.pair)
 
 
 def _place(finding: Finding) -> str:

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
 from torchparity.comparing.judging.batch import batch_sizes, batch_verdict
-from torchparity.comparing.judging.coverage import Coverage
-from torchparity.comparing.judging.dtypes import dtype_words
-from torchparity.comparing.judging.environment import EnvironmentDifference, bearing_on, differences
+from torchparity.comparing.judging.evidence.coverage import Coverage
+from torchparity.comparing.judging.evidence.dtypes import dtype_words
+from torchparity.comparing.judging.evidence.environment import EnvironmentDifference, bearing_on, differences
+from torchparity.comparing.judging.evidence.judged_record import JudgedRecord
+from torchparity.comparing.judging.evidence.operators import communicates, operator_of
+from torchparity.comparing.judging.evidence.tf32 import EXPLANATION, looks_like_tf32, of_tf32
 from torchparity.comparing.judging.limits import Limits
-from torchparity.comparing.judging.operators import communicates, operator_of
 from torchparity.comparing.judging.part import ComparedPart
-from torchparity.comparing.judging.rank_search import RankSearch
-from torchparity.comparing.judging.ranks import Placed, ordered
-from torchparity.comparing.judging.sentences import agreement_sentence, amount_text, finding_sentence
-from torchparity.comparing.judging.tf32 import EXPLANATION, looks_like_tf32, of_tf32
+from torchparity.comparing.judging.repeated_facts import told_once
+from torchparity.comparing.judging.search.rank_search import RankSearch
+from torchparity.comparing.judging.search.ranks import Placed, ordered
 from torchparity.comparing.judging.verdict import Agreement, Finding, Kind, Verdict
+from torchparity.comparing.judging.wording.sentences import agreement_sentence, finding_sentence, largest_deviation
 from torchparity.comparing.measuring.deviation import has_other_shape
 from torchparity.naming import OPTIMIZER
+from torchparity.text import counted
 
 _MOST_OTHERS = 5
 _MOST_REMARKS = 3
@@ -45,20 +48,21 @@ def judge(parts: Sequence[ComparedPart], coverage: Coverage, limits: Limits = NO
         unexplained = [search.unexplained for search in searches.values() if search.unexplained is not None]
         if unexplained:
             return _cannot_tell(min(unexplained, key=lambda entry: (entry[1].step, entry[0]))[1], parts, coverage)
-        return _agreement(parts, coverage, searches, [entry.finding for entry in placed], changes)
+        return _agreement(parts, coverage, searches, [entry.finding for entry in placed], changes, limits)
     if coverage.is_of_another_model:
         return _another_model(coverage, first)
     sizes = batch_sizes(searches) if _is_made_by_other_sizes(first, searches) else None
     if sizes is not None:
         return batch_verdict(sizes, searches, coverage.left_out())
-    others = [entry.finding for entry in placed if _stands_alone(entry.finding, first)]
-    first = _explained(first, searches, changes)
+    others = [entry.finding for entry in placed if _is_told(entry.finding, first)]
+    first, *others = told_once([_explained(first, searches, changes), *others])
+    quiet = [finding for finding in others if not finding.is_shown]
     return Verdict(
         kind=first.kind,
         sentence=_sentence(first, parts),
         first=first,
-        also=tuple(others[:_MOST_OTHERS]),
-        remarks=tuple(_remarks(first, searches, changes)),
+        also=tuple([finding for finding in others if finding.is_shown][:_MOST_OTHERS]),
+        remarks=(*_quiet_sentences(quiet, parts)[:_MOST_REMARKS], *_remarks(first, searches, changes)),
         not_compared=coverage.left_out(),
     )
 
@@ -76,9 +80,15 @@ def _explained(first: Finding, searches: Searches, changes: Sequence[Environment
     """Return the finding with what the environments, or the other records, say about its cause."""
     bearing = bearing_on(changes, operator_of(first.record))
     telling = next((entry.sentence for entry in bearing if _is_telling(entry, first.kind)), "")
-    if not telling and looks_like_tf32(first, searches):
+    if not telling and looks_like_tf32(first, _records(searches)):
         telling = EXPLANATION
     return msgspec.structs.replace(first, explanation=telling or first.explanation)
+
+
+def _records(searches: Searches) -> Iterator[JudgedRecord]:
+    for search in searches.values():
+        for context in search.contexts.values():
+            yield from context.records
 
 
 def _is_telling(difference: EnvironmentDifference, kind: Kind) -> bool:
@@ -138,9 +148,14 @@ def _causes(argument: Finding, effect: Finding, searches: Searches) -> bool:
     return any(source.endswith(argument.record) for source in effect.sources)
 
 
-def _stands_alone(finding: Finding, first: Finding) -> bool:
+def _is_told(finding: Finding, first: Finding) -> bool:
+    """Tell whether a finding is worth a word beside the first: an argument always is."""
     if (finding.step, finding.rank, finding.record) == (first.step, first.rank, first.record):
         return False
+    return not finding.is_shown or _stands_alone(finding, first)
+
+
+def _stands_alone(finding: Finding, first: Finding) -> bool:
     if not finding.is_shown or not finding.is_certain or finding.kind not in _INDEPENDENT:
         return False
     if finding.kind in (Kind.WEIGHTS, Kind.DATA) and finding.step > first.step:
@@ -172,24 +187,25 @@ def _agreement(
     searches: Searches,
     quiet: Sequence[Finding],
     changes: Sequence[EnvironmentDifference],
+    limits: Limits,
 ) -> Verdict:
-    agreement, dtypes, left_out = total_agreement(searches, parts), _dtype_words(searches), coverage.left_out()
+    if not any(search.has_looked for search in searches.values()):
+        return _nothing_behind(limits)
+    agreement, dtypes, left_out = total_agreement(searches, parts, limits), _dtype_words(searches), coverage.left_out()
     kind, sentence = Kind.AGREE, agreement_sentence(agreement, left_out)
-    largest = f"the largest deviation is {amount_text(agreement.largest)}, {agreement.item}"
+    largest, apart = largest_deviation(agreement), agreement.apart_from
     if dtypes:
-        all_within = f"all within what that explains; {largest}" if agreement.item else "and every value is equal"
+        all_within = f"all within what that explains{apart}; {largest}"
+        all_within = all_within if agreement.item else f"and every value is equal{apart}"
         kind, sentence = Kind.DTYPE, f"The runs compute in different dtypes, {dtypes}: {all_within}{left_out}."
     elif agreement.item and (switches := of_tf32(changes)):
         said = "TF32 is on in one run alone" if len(switches) > 1 else switches[0].sentence
-        kind, sentence = Kind.DTYPE, f"The runs agree within what TF32 explains ({said}): {largest}{left_out}."
+        kind, sentence = Kind.DTYPE, f"The runs agree within what TF32 explains ({said}){apart}: {largest}{left_out}."
     return Verdict(
         kind=kind,
         sentence=sentence,
         agreement=agreement,
-        remarks=(
-            *(_sentence(finding, parts).replace("First difference: ", "", 1) for finding in quiet),
-            *_other_choices(searches),
-        ),
+        remarks=(*_quiet_sentences(told_once(quiet), parts), *_other_choices(searches)),
         not_compared=left_out,
     )
 
@@ -200,9 +216,34 @@ def _other_choices(searches: Searches) -> list[str]:
     return said[:_MOST_REMARKS]
 
 
-def total_agreement(searches: Searches, parts: Sequence[ComparedPart]) -> Agreement:
+def _quiet_sentences(findings: Sequence[Finding], parts: Sequence[ComparedPart]) -> list[str]:
+    """Return a sentence about each argument whose effect is too small to be the answer."""
+    return [_sentence(finding, parts).replace("First difference: ", "", 1) for finding in findings]
+
+
+def _nothing_behind(limits: Limits) -> Verdict:
+    sentence = f"The runs cannot be compared: --after {limits.after} leaves no record to compare."
+    return Verdict(kind=Kind.UNKNOWN, sentence=sentence)
+
+
+def total_agreement(searches: Searches, parts: Sequence[ComparedPart], limits: Limits) -> Agreement:
     """Return how close the runs are over all ranks and steps."""
-    furthest = max((search.furthest for search in searches.values()), default=(0.0, ""))
-    is_identical = not any(search.has_unequal for search in searches.values())
-    is_bitwise = all(part.mode != "statistics" for part in parts)
-    return Agreement(is_identical=is_identical, is_bitwise=is_bitwise, largest=furthest[0], item=furthest[1])
+    closeness = [search.closeness for search in searches.values()]
+    largest, item = max((entry.furthest for entry in closeness), default=(0.0, ""))
+    return Agreement(
+        is_identical=not any(entry.has_unequal for entry in closeness),
+        compares_every_bit=all(part.mode != "statistics" for part in parts),
+        largest=largest,
+        item=item,
+        apart_from=_apart_from(searches, limits),
+    )
+
+
+def _apart_from(searches: Searches, limits: Limits) -> str:
+    """Return what the user's limits leave out, as the end of a clause; "" where they leave nothing out."""
+    ignored = [finding for search in searches.values() for finding in search.ignored]
+    behind = f" behind {limits.after}, where --after begins" if limits.after is not None else ""
+    if not ignored:
+        return behind
+    places = f"{counted(len(ignored), 'place')}, first {ignored[0].record}"
+    return f"{behind}, apart from what --ignore leaves out ({places})"

@@ -32,11 +32,12 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """A record where the runs part, with the evidence.
 
     `item` is named without its record (`output.0`). `deviation` is how far it is off, relative to the baseline and
-    infinite where that has no meaning; `expected` is what rounding explains of it, `expected_because` says why in a
-    clause; `input_deviation` is the largest of what the record received. `values` are an argument's, the candidate's
-    first. `lines` are the user's innermost line and, where it is another, the innermost line outside of torch.
-    `sources` made the item, as the runs tell. `explanation` says in a clause what makes it so ("every matmul has an
-    error of TF32's size"), "" where nothing is known.
+    infinite where that has no meaning: `beyond_numbers` then says in a clause what is so. `expected` is what rounding
+    explains of it, `expected_because` says why in a clause; `input_deviation` is the largest of what the record
+    received. `values` are an argument's, the candidate's first. `lines` are the user's innermost line and, where it is
+    another, the innermost line outside of torch. `sources` made the item, as the runs tell. `repeated_in` are other
+    places that show the same fact. `explanation` says in a clause what makes it so ("every matmul has an error of
+    TF32's size"), "" where nothing is known.
     """
 
     kind: Kind
@@ -48,12 +49,14 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     item: str
     module: str | None = None
     deviation: float = 0.0
+    beyond_numbers: str = ""
     expected: float = 0.0
     expected_because: str = ""
     input_deviation: float = 0.0
     values: tuple[str, str] | None = None
     lines: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
+    repeated_in: tuple[str, ...] = ()
     partner: str | None = None  # of another call: the record that only one run has
     explanation: str = ""
     is_shown: bool = True  # False where the effect stays within rounding
@@ -64,9 +67,10 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True):
     """How close two runs are where nothing is blamed."""
 
     is_identical: bool
-    is_bitwise: bool = False  # compared by values or checksums, which show every bit
+    compares_every_bit: bool = False  # by values or checksums; statistics do not
     largest: float = 0.0  # deviation
     item: str = ""  # that has it, with its record
+    apart_from: str = ""  # what the user's limits leave out, as the end of a clause
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):

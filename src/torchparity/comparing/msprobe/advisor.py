@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from torchparity.comparing.judging.advice import advice
-from torchparity.comparing.judging.sentences import amount_text
+from torchparity.comparing.judging.evidence.beyond_numbers import beyond_numbers
 from torchparity.comparing.judging.verdict import Finding, Kind, Verdict
+from torchparity.comparing.judging.wording.advice import advice
+from torchparity.comparing.judging.wording.sentences import off_text
 from torchparity.comparing.measuring.mode import Mode
 from torchparity.comparing.measuring.rounding import is_apart
 from torchparity.comparing.msprobe.rows import TableRow
@@ -61,9 +62,11 @@ def _of_agreement(rows: Sequence[TableRow], mode: Mode, verdict: Verdict) -> str
     if failed:
         of_rows = f"{len(failed)} of {counted(len(rows), 'row')}"
         said += f" By msprobe's rule {of_rows} are {_SUSPECT[mode]} all the same, first {one_line(failed[0].name)}."
-    apart = [(distance, row.name) for row in rows if (distance := row.comparison.deviation)]
+    apart = [(distance, row) for row in rows if (distance := row.comparison.deviation)]
     worst = sorted(apart, key=lambda entry: -entry[0])[:_MOST_LISTED_ROWS]
-    listed = "".join(f"\n  {one_line(name)} off by {amount_text(distance)}" for distance, name in worst)
+    listed = "".join(
+        f"\n  {one_line(row.name)} {off_text(distance, beyond_numbers(row.comparison))}" for distance, row in worst
+    )
     return f"{said}{_WORST_ROWS_LABEL + listed if listed else ''}"
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Protocol
 
-from torchparity.comparing.judging.operators import communicates
-from torchparity.comparing.judging.sentences import finding_sentence
-from torchparity.comparing.judging.verdict import Finding, Verdict
+from torchparity.comparing.judging.evidence.operators import communicates
+from torchparity.comparing.judging.verdict import Finding, Kind, Verdict
+from torchparity.comparing.judging.wording.sentences import finding_sentence
 from torchparity.comparing.measuring.checksums import checksum_of
 from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.comparing.measuring.mode import Mode
@@ -16,12 +17,14 @@ from torchparity.comparing.msprobe.columns import ABSENT
 from torchparity.comparing.msprobe.rows import TableRow
 from torchparity.errors import RecordNameError
 from torchparity.naming import RECOMPUTE_MARK, parse_record
+from torchparity.records import number_to_json
 from torchparity.storage import RunPart
 
 if TYPE_CHECKING:
     import polars as pl
 
 _VALUES = ("max", "min", "mean", "l2norm")
+_FOUND = {Kind.ARGUMENT: "called with another argument", Kind.MISSING_GRADIENT: "a gradient is missing"}
 Node = dict[str, Any]
 
 
@@ -84,11 +87,10 @@ def _records(part: JudgedPart) -> Node:
 
 def _node(part: JudgedPart, finding: Finding) -> Node:
     directions = {row.record: row.comparison.direction for row in part.rows}
-    order = list(directions).index(finding.record)
-    calls = [name for name, direction in list(directions.items())[:order] if direction == "forward"]
+    before = takewhile(lambda name: name != finding.record, directions)
+    calls = [name for name in before if directions[name] == "forward"]
     communications = sum(communicates(name) and not name.endswith(RECOMPUTE_MARK) for name in calls)
     items = [row.comparison for row in part.rows if row.record == finding.record]
-    received = any(is_apart(entry) for entry in items if entry.is_input)
     return {
         "op_name": finding.record,
         **_operator(finding.record),
@@ -98,15 +100,27 @@ def _node(part: JudgedPart, finding: Finding) -> Node:
             "output": {entry.name: _values(entry, part.mode) for entry in items if not entry.is_input},
         },
         "stack_info": list(part.stack_of(finding.record)),
-        "finding": "differs already in its inputs/parameters" if received else "inputs equal, output differs",
+        "finding": _found(finding),
         "kind": finding.kind.value,
         "item": finding.item,
         "sentence": finding_sentence(finding, by_checksum=part.mode == "checksums"),
         "module": part.parents.get(finding.record),
-        "order": order,
         "before_communication": communications == 0,
         "communications": communications,
     }
+
+
+def _found(finding: Finding) -> str:
+    """Return which side of a record differs, as the finding says."""
+    if finding.kind in _FOUND:
+        return _FOUND[finding.kind]
+    if finding.partner == finding.record:
+        return "only the candidate makes this call"
+    if not finding.item.startswith("output"):
+        return "differs already in its inputs/parameters"
+    if finding.input_deviation == 0:
+        return "inputs equal, output differs"
+    return f"inputs {'differ' if finding.kind is Kind.UNKNOWN else 'within rounding'}, output differs"
 
 
 def _operator(record: str) -> Node:
@@ -127,4 +141,4 @@ def _values(comparison: ItemComparison, mode: Mode) -> Node:
     for prefix, side in sides:
         numbers = side.values() if side is not None else (ABSENT,) * len(_VALUES)
         values |= {f"{prefix} {name}": str(number) for name, number in zip(_VALUES, numbers, strict=True)}
-    return values | {"deviation": str(comparison.deviation)}
+    return values | {"deviation": number_to_json(comparison.deviation)}

@@ -8,12 +8,11 @@ from typing import TypeVar
 
 from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.comparing.precision.facts import CallFacts, Received, Returned
+from torchparity.comparing.precision.figures import MASKING
 from torchparity.errors import RecordNameError
 from torchparity.naming import RecordName, parse_record
 from torchparity.records import TensorLeaf, ValueLeaf
 
-# A sketch of a tensor that is masked with the smallest number of its dtype shows nothing of the other elements.
-_HIDING = 1e30
 _Kind = TypeVar("_Kind", bound=Received)
 
 
@@ -62,7 +61,7 @@ def _tensor(comparison: ItemComparison, kind: type[_Kind]) -> _Kind | None:
     deviation = comparison.deviation
     largest, smallest, mean, norm = _finite_values(right)
     is_known = deviation is not None and deviation < math.inf
-    if deviation and comparison.metrics is None and norm is not None and norm > _HIDING:
+    if deviation and comparison.metrics is None and norm is not None and norm > MASKING:
         is_known = False
     return kind(
         name=mine.name[len(comparison.record) + 1 :],

@@ -52,6 +52,8 @@ MARGIN = 4.0
 ESTIMATE = 2.0
 # The sketch's sums are float32 and added in another order by each device.
 SKETCH_FLOOR = 4.0 * FLOAT32_UNIT
+# An element beyond this is a mask's: a sketch or a norm of such a tensor shows nothing of the other elements.
+MASKING = 1e30
 # A deviation that is passed on exactly (a view, an addition) is measured in float64, but of a rounded norm.
 EXACTLY = 1.001
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 
-from torchparity.comparing.judging.code_lines import code_lines
-from torchparity.comparing.judging.data_flow import DataFlow
-from torchparity.comparing.judging.dtypes import DifferingDtypes, differing_dtypes
-from torchparity.comparing.judging.expectations import Expectations
-from torchparity.comparing.judging.judged_record import JudgedRecord, judged_records
+from torchparity.comparing.judging.evidence.beyond_numbers import beyond_numbers
+from torchparity.comparing.judging.evidence.code_lines import code_lines
+from torchparity.comparing.judging.evidence.data_flow import DataFlow
+from torchparity.comparing.judging.evidence.dtypes import DifferingDtypes, differing_dtypes
+from torchparity.comparing.judging.evidence.judged_record import JudgedRecord, judged_records
 from torchparity.comparing.judging.limits import Limits
 from torchparity.comparing.judging.part import ComparedPart
+from torchparity.comparing.judging.search.expectations import Expectations
 from torchparity.comparing.judging.verdict import Finding, Kind
 from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.naming import forward_of, is_module_name
@@ -68,6 +69,10 @@ class PartContext:
             if parent is not None and parent not in around and not is_module_name(name):
                 around |= {parent, *self.enclosing(parent)}
         return around
+
+    def is_container(self, record: JudgedRecord) -> bool:
+        """Tell whether calls inside of a module's record say all that the record says."""
+        return record.name in self.containers or (record.is_module and forward_of(record.name) in self.containers)
 
     def enclosing(self, record: str) -> list[str]:
         """Return the modules around a record, innermost first."""
@@ -165,6 +170,7 @@ class PartContext:
             item=record.short_name(entry),
             module=self.part.parents.get(record.name),
             deviation=entry.deviation or 0.0 if deviation is None else deviation,
+            beyond_numbers=beyond_numbers(entry),
             expected=expected,
             expected_because=expected_because,
             input_deviation=record.input_deviation,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from torchparity.comparing.judging.operator_families import Family, families_of
+from torchparity.comparing.judging.evidence.operator_families import Family, families_of
 
 _VERSIONS = {
     "torch": "torch",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from torchparity.comparing.judging.arguments import differing_arguments
-from torchparity.comparing.judging.context import PartContext
-from torchparity.comparing.judging.inputs import text_of
-from torchparity.comparing.judging.judged_record import JudgedRecord, are_tensors
+from torchparity.comparing.judging.evidence.judged_record import JudgedRecord, are_tensors
+from torchparity.comparing.judging.search.arguments import differing_arguments
+from torchparity.comparing.judging.search.context import PartContext
+from torchparity.comparing.judging.search.inputs import text_of
 from torchparity.comparing.judging.verdict import Finding, Kind
 from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.comparing.pairing.items import Side

@@ -5,17 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from torchparity.comparing.judging.figures import FEWEST_TERMS, MARGIN_OF_CANCELLING
 from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.comparing.measuring.numbers import is_number
 from torchparity.comparing.measuring.rounding import unit_of
 from torchparity.records import PairMetrics, TensorLeaf
-
-# Terms from which an output is taken for a sum. With fewer, an output of nothing but rounding would need inputs that
-# cancel exactly by chance.
-_FEWEST_TERMS = 4
-# Rounding errors of n terms are a random walk of about sqrt(n) units of the largest term. The largest of millions of
-# torch's sums in two orders was 6.3 times that; docs/decisions/0017 has the measurement.
-_MARGIN = 8.0
 
 
 def is_cancelled(comparison: ItemComparison, inputs: Sequence[ItemComparison]) -> bool:
@@ -32,7 +26,7 @@ def is_cancelled(comparison: ItemComparison, inputs: Sequence[ItemComparison]) -
     terms = elements / max(1, leaf.numel)
     extremes = (value for side in sources for value in side.values()[:2])
     scale = max((abs(value) for value in extremes if is_number(value) and math.isfinite(value)), default=0.0)
-    return terms >= _FEWEST_TERMS and difference <= _MARGIN * unit_of(leaf.dtype) * scale * math.sqrt(terms)
+    return terms >= FEWEST_TERMS and difference <= MARGIN_OF_CANCELLING * unit_of(leaf.dtype) * scale * math.sqrt(terms)
 
 
 def _largest_difference(comparison: ItemComparison) -> float | None:

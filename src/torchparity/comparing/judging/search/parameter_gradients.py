@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from torchparity.comparing.judging.context import PartContext
-from torchparity.comparing.judging.inputs import text_of
-from torchparity.comparing.judging.judged_record import JudgedRecord
+from torchparity.comparing.judging.evidence.judged_record import JudgedRecord
+from torchparity.comparing.judging.figures import GAIN_OF_SUMS
+from torchparity.comparing.judging.search.context import PartContext
+from torchparity.comparing.judging.search.inputs import text_of
 from torchparity.comparing.judging.verdict import Finding, Kind
 from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.comparing.measuring.rounding import tolerance
 from torchparity.errors import RecordNameError
 from torchparity.naming import backward_of, parse_record
-
-# Gradients of several uses are added up, and what they are off by is added up with them.
-_GAIN_OF_SUMS = 20.0
 
 
 def parameter_gradient_finding(context: PartContext, record: JudgedRecord) -> Finding | None:
@@ -26,7 +24,7 @@ def parameter_gradient_finding(context: PartContext, record: JudgedRecord) -> Fi
         if not entry.deviation or not users or len(known) < len(sources) or None in known:
             continue
         largest = max(deviation for deviation in known if deviation is not None)
-        if entry.deviation > max(tolerance(entry.pair), _GAIN_OF_SUMS * largest):
+        if entry.deviation > max(tolerance(entry.pair), GAIN_OF_SUMS * largest):
             return context.finding(Kind.UNRECORDED, record, entry, sources=[backward_of(user) for user in users])
     return None
 

@@ -7,8 +7,10 @@ from collections.abc import Callable
 
 from torchparity.comparing.judging.verdict import Agreement, Finding, Kind
 from torchparity.naming import OPTIMIZER
+from torchparity.text import counted
 
 _IS_DIVERGENCE = (Kind.OPERATOR, Kind.NONFINITE, Kind.SHAPE)
+_MOST_NAMES = 3
 _BY_CONTENT = "; the runs tell no data flow, so this is matched by content"
 
 
@@ -19,36 +21,54 @@ def finding_sentence(finding: Finding, *, by_checksum: bool = False, where: str 
     lines = f" ({'; '.join(finding.lines)})" if finding.lines else ""
     weaker = "" if finding.is_certain else _BY_CONTENT
     clause = _CLAUSES[finding.kind](finding, _off(finding, by_checksum))
-    return f"{where}First {word}: {finding.record}{place}: {clause}{weaker}{lines}."
+    return f"{where}First {word}: {finding.record}{place}: {clause}{_repeats(finding)}{weaker}{lines}."
 
 
 def agreement_sentence(agreement: Agreement, left_out: str) -> str:
     """Return the sentence for runs without a finding."""
-    if agreement.is_identical:
-        said = "The runs are identical: every record has the same bits"
-        if not agreement.is_bitwise:
-            said = "The runs agree: every statistic is the same"
-    else:
-        said = (
-            f"The runs agree within rounding: the largest deviation is {amount_text(agreement.largest)}, "
-            f"{agreement.item}"
-        )
-    return f"{said}{left_out}."
+    apart, other = agreement.apart_from, " other" if agreement.apart_from else ""
+    if not agreement.is_identical and (agreement.item or not apart):
+        return f"The runs agree within rounding{apart}: {largest_deviation(agreement)}{left_out}."
+    if not agreement.compares_every_bit:
+        return f"The runs agree{apart}: every{other} statistic is the same{left_out}."
+    said = "agree" if apart else "are identical"
+    return f"The runs {said}{apart}: every{other} record has the same bits{left_out}."
+
+
+def largest_deviation(agreement: Agreement) -> str:
+    """Return in a clause how far the runs are apart, and where."""
+    return f"the largest deviation is {amount_text(agreement.largest)}, {agreement.item}"
 
 
 def amount_text(value: float) -> str:
     """Return a deviation in words."""
-    return "more than any number" if math.isinf(value) else f"{value:.3g} relative"
+    return f"{value:.3g} relative"
+
+
+def off_text(deviation: float, beyond_numbers: str) -> str:
+    """Return how far an item is off, to go on after its name; `beyond_numbers` says what no number tells."""
+    return beyond_numbers if math.isinf(deviation) and beyond_numbers else f"is off by {amount_text(deviation)}"
 
 
 def _off(finding: Finding, by_checksum: bool) -> str:
-    if by_checksum:
-        return "has a different checksum"
-    return f"is off by {amount_text(finding.deviation)}"
+    return "has a different checksum" if by_checksum else off_text(finding.deviation, finding.beyond_numbers)
 
 
 def _inputs(finding: Finding) -> str:
+    if math.isinf(finding.input_deviation):
+        return "inputs differ"
     return "inputs equal" if finding.input_deviation == 0 else f"inputs within {amount_text(finding.input_deviation)}"
+
+
+def _repeats(finding: Finding) -> str:
+    """Return how many other places show the same fact, with the names of some if they are parameters."""
+    places = finding.repeated_in
+    if not places:
+        return ""
+    if finding.kind is not Kind.WEIGHTS:
+        return f"; so in {counted(len(places), 'more call')}"
+    more = ", …" if len(places) > _MOST_NAMES else ""
+    return f"; so do {len(places)} more: {', '.join(places[:_MOST_NAMES])}{more}"
 
 
 def _operator(finding: Finding, off: str) -> str:
@@ -66,10 +86,7 @@ def _argument(finding: Finding, off: str) -> str:
         called = f"called without {finding.item}, where the baseline passes {other}"
     else:
         called = f"called with {finding.item}={mine}, the baseline with {other}"
-    effect = finding.explanation or (
-        "and so its output differs" if finding.is_shown else "with an effect that is within rounding"
-    )
-    return f"{called}, {effect}"
+    return f"{called}, {finding.explanation or 'and so its output differs'}"
 
 
 def _weights(finding: Finding, off: str) -> str:
@@ -105,7 +122,7 @@ def _shape(finding: Finding, off: str) -> str:
 
 
 def _nonfinite(finding: Finding, off: str) -> str:
-    return f"{_inputs(finding)}, {finding.item} has nan or inf in one run alone{_values(finding)}"
+    return f"{_inputs(finding)}, {finding.item} {off}{_values(finding)}"
 
 
 def _call(finding: Finding, off: str) -> str:

@@ -6,13 +6,10 @@ from collections.abc import Iterable
 
 import msgspec
 
+from torchparity.comparing.judging.figures import FEWEST_RECORDS_OF_A_MODEL, SMALLEST_SHARE_OF_ONE_MODEL
 from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.records import Leaf, TensorLeaf
 from torchparity.text import counted
-
-# Of another model a few records pair by chance: the first convolution, the loss.
-_SMALLEST_SHARE = 0.1
-_FEWEST_RECORDS = 20
 
 
 class Coverage(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,7 +25,7 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
     def is_of_another_model(self) -> bool:
         """Whether so few records pair that the runs cannot be of one model."""
         records = self.paired + self.unpaired_records
-        return records >= _FEWEST_RECORDS and self.paired < _SMALLEST_SHARE * records
+        return records >= FEWEST_RECORDS_OF_A_MODEL and self.paired < SMALLEST_SHARE_OF_ONE_MODEL * records
 
     def why_not(self) -> str:
         """Return why the runs cannot be compared, "" where they can."""

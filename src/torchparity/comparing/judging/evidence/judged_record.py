@@ -9,10 +9,9 @@ import msgspec
 from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.comparing.pairing.items import INPUT_ROLES
 from torchparity.comparing.pairing.records import RecordPair
+from torchparity.comparing.precision.figures import MASKING
 from torchparity.naming import is_module_name
 from torchparity.records import Record, TensorLeaf
-
-_MASKING = 1e30
 
 
 class JudgedRecord(msgspec.Struct, eq=False):
@@ -91,7 +90,7 @@ def is_whole(comparison: ItemComparison) -> bool:
 def is_mask(comparison: ItemComparison) -> bool:
     """Tell whether a tensor is masked with numbers so large that they hide all others."""
     extremes = [value for side in (comparison.candidate, comparison.baseline) if side for value in side.values()[:2]]
-    return any(isinstance(value, float) and not abs(value) < _MASKING for value in extremes)
+    return any(isinstance(value, float) and not abs(value) < MASKING for value in extremes)
 
 
 def judged_records(

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from torchparity.comparing.judging.context import PartContext
-from torchparity.comparing.judging.judged_record import JudgedRecord, are_tensors
+from torchparity.comparing.judging.evidence.beyond_numbers import shapes_of
+from torchparity.comparing.judging.evidence.judged_record import JudgedRecord, are_tensors
+from torchparity.comparing.judging.figures import (
+    GAIN_OF_A_CALL,
+    MARGIN_OF_UNSEEN_BACKWARD,
+    SMALLEST_SHOWN,
+    UNITS_OF_COPIES,
+)
+from torchparity.comparing.judging.search.context import PartContext
 from torchparity.comparing.judging.verdict import Finding, Kind
 from torchparity.comparing.measuring.deviation import has_other_shape
 from torchparity.comparing.measuring.item_comparison import ItemComparison
@@ -13,16 +20,6 @@ from torchparity.comparing.measuring.rounding import tolerance, unit_of
 from torchparity.comparing.pairing.items import ItemPair
 from torchparity.naming import backward_of, forward_of, is_module_name
 from torchparity.records import Origin, TensorLeaf
-
-# Weights and data are the same numbers, or the same numbers rounded to another dtype, or were computed on another
-# device before the recording began: a few units in the last place.
-_UNITS_OF_COPIES = 4.0
-# What a call whose partner is not known may enlarge a deviation by.
-_GAIN_OF_A_CALL = 20.0
-# Where no backward record tells what a gradient was when it left.
-_MARGIN_OF_UNSEEN_BACKWARD = 100.0
-# A view of part of an output may be off where the statistics of the whole show nothing.
-_SMALLEST_SHOWN = 1e-6
 
 
 def input_finding(context: PartContext, record: JudgedRecord) -> Finding | None:
@@ -125,7 +122,7 @@ def _is_beyond_ancestors(context: PartContext, entry: ItemComparison, alone: str
     if None in deviations or (any(deviations) and not coarser_unit(entry.pair)):
         return False
     largest = max((deviation for deviation in deviations if deviation is not None), default=0.0)
-    return entry.deviation is not None and entry.deviation > tolerance(entry.pair) + _GAIN_OF_A_CALL * largest
+    return entry.deviation is not None and entry.deviation > tolerance(entry.pair) + GAIN_OF_A_CALL * largest
 
 
 def _counts_nothing(maker: JudgedRecord) -> bool:
@@ -158,7 +155,7 @@ def _is_shown_by_the_whole(entry: ItemComparison, makers: Sequence[JudgedRecord]
     largest = max((abs(norm) for norm in norms if isinstance(norm, (int, float))), default=0.0)
     if not isinstance(mine, (int, float)) or not largest or entry.deviation is None:
         return True
-    return bool(entry.deviation * abs(mine) > _SMALLEST_SHOWN * largest)
+    return bool(entry.deviation * abs(mine) > SMALLEST_SHOWN * largest)
 
 
 def _gradient(context: PartContext, record: JudgedRecord, entry: ItemComparison) -> Finding | None:
@@ -172,7 +169,7 @@ def _gradient(context: PartContext, record: JudgedRecord, entry: ItemComparison)
     known = [source for source in sources if source is not None]  # a use under no_grad gives no gradient
     if any(source.deviation != 0 or source.passes_on or _counts_nothing(source) for source in known):
         return None
-    margin = 1.0 if len(known) == len(sources) else _MARGIN_OF_UNSEEN_BACKWARD
+    margin = 1.0 if len(known) == len(sources) else MARGIN_OF_UNSEEN_BACKWARD
     if entry.deviation is None or entry.deviation <= margin * tolerance(entry.pair):
         return None  # autograd may add the same gradients in another order
     return context.finding(Kind.UNRECORDED, record, entry, sources=[backward_of(user) for user in users])
@@ -211,9 +208,9 @@ def is_more_than_a_copy(entry: ItemComparison) -> bool:
     """Tell whether two tensors from outside differ by more than the rounding of a copy."""
     if entry.deviation is None:
         return False
-    smallest = _UNITS_OF_COPIES * coarser_unit(entry.pair)
+    smallest = UNITS_OF_COPIES * coarser_unit(entry.pair)
     is_float = smallest > 0
-    return entry.deviation > (max(smallest, _SMALLEST_SHOWN) if is_float and entry.metrics is None else smallest)
+    return entry.deviation > (max(smallest, SMALLEST_SHOWN) if is_float and entry.metrics is None else smallest)
 
 
 def coarser_unit(pair: ItemPair) -> float:
@@ -226,13 +223,6 @@ def is_differentiated(entry: ItemComparison) -> bool:
     """Tell whether a gradient is asked of an item, as it is of what was computed and hardly ever of data."""
     leaf = entry.baseline.leaf if entry.baseline is not None else None
     return isinstance(leaf, TensorLeaf) and bool(leaf.requires_grad)
-
-
-def shapes_of(entry: ItemComparison) -> tuple[str, str] | None:
-    """Return both shapes as text, the candidate's first."""
-    leaves = [side.leaf for side in (entry.candidate, entry.baseline) if side is not None]
-    shapes = [str(list(leaf.shape)) for leaf in leaves if isinstance(leaf, TensorLeaf)]
-    return (shapes[0], shapes[1]) if len(shapes) == 2 else None
 
 
 def text_of(origin: Origin) -> str:

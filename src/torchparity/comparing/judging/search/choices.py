@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from torchparity.comparing.judging.context import PartContext
-from torchparity.comparing.judging.judged_record import JudgedRecord, is_whole
-from torchparity.comparing.judging.operators import chooses
+from torchparity.comparing.judging.evidence.judged_record import JudgedRecord, is_whole
+from torchparity.comparing.judging.evidence.operators import chooses
+from torchparity.comparing.judging.search.context import PartContext
 from torchparity.comparing.judging.verdict import Finding
 from torchparity.comparing.measuring.deviation import least_deviation
 from torchparity.comparing.measuring.item_comparison import ItemComparison

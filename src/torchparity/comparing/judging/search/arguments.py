@@ -7,17 +7,12 @@ from collections.abc import Sequence
 
 import msgspec
 
-from torchparity.comparing.judging.judged_record import JudgedRecord, are_tensors
+from torchparity.comparing.judging.evidence.judged_record import JudgedRecord, are_tensors
+from torchparity.comparing.judging.figures import LARGEST_NUMBERS, ROUNDED_TO_ANOTHER_DTYPE
 from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.comparing.pairing.items import Side
 from torchparity.records import Leaf, TensorLeaf, ValueLeaf
 
-# Numbers that a program reads out of a tensor are rounded as the tensor was, and so are the limits of a dtype: the
-# smallest bfloat16 is off by 0.4 % from the smallest float32.
-ROUNDED_NUMBER = 1e-5
-ROUNDED_TO_ANOTHER_DTYPE = 2.0**-7
-# The largest numbers of dtypes: what a program masks with, in whatever dtype it computes.
-_LARGEST_NUMBERS = (65504.0, 3.3895313892515355e38, 3.4028234663852886e38, 1.7976931348623157e308)
 _COMPARED = frozenset({"bool", "int", "float", "complex", "slice", "torch.Size", "str"})
 _MISSING = "nothing"
 _LONGEST_TEXT = 60
@@ -64,7 +59,7 @@ def rounded_numbers(record: JudgedRecord, rounding: float) -> float:
 
 def _relative_difference(mine: Leaf, other: Leaf) -> float:
     values = [leaf.value for leaf in (mine, other) if isinstance(leaf, ValueLeaf)]
-    if any(abs(value) in _LARGEST_NUMBERS for value in values):
+    if any(abs(value) in LARGEST_NUMBERS for value in values):
         return math.inf
     return float(abs(values[0] - values[1]) / max(map(abs, values)))
 
@@ -100,7 +95,7 @@ def _differ(mine: Leaf, other: Leaf, rounding: float) -> bool:
         return False
     numbers = [value for value in (mine.value, other.value) if isinstance(value, (int, float))]
     if len(numbers) == 2 and "float" in (mine.type, other.type):
-        if rounding >= ROUNDED_TO_ANOTHER_DTYPE and all(abs(number) in _LARGEST_NUMBERS for number in numbers):
+        if rounding >= ROUNDED_TO_ANOTHER_DTYPE and all(abs(number) in LARGEST_NUMBERS for number in numbers):
             return False
         return abs(numbers[0] - numbers[1]) > rounding * max(map(abs, numbers))
     return True

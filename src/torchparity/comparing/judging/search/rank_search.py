@@ -2,40 +2,38 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
-from torchparity.comparing.judging.arguments import (
+from torchparity.comparing.judging.evidence.judged_record import JudgedRecord, is_mask, is_whole, split_items
+from torchparity.comparing.judging.evidence.operators import returns_raw_memory, rounds
+from torchparity.comparing.judging.figures import (
+    FEWEST_EQUAL_CALLS,
+    GAIN_OF_A_CALL,
+    NEVER_ROUNDING,
+    NEVER_ROUNDING_OF_DTYPES,
     ROUNDED_NUMBER,
     ROUNDED_TO_ANOTHER_DTYPE,
-    ArgumentDifference,
+)
+from torchparity.comparing.judging.limits import Limits
+from torchparity.comparing.judging.part import ComparedPart
+from torchparity.comparing.judging.record_patterns import matches
+from torchparity.comparing.judging.search.argument_findings import argument_finding
+from torchparity.comparing.judging.search.arguments import (
     differing_arguments,
     rounded_numbers,
 )
-from torchparity.comparing.judging.choices import OtherChoices
-from torchparity.comparing.judging.context import PartContext
-from torchparity.comparing.judging.inputs import input_finding, is_raw_memory
-from torchparity.comparing.judging.judged_record import JudgedRecord, is_mask, is_whole, split_items
-from torchparity.comparing.judging.limits import Limits
-from torchparity.comparing.judging.missing_gradients import missing_gradient
-from torchparity.comparing.judging.operators import returns_raw_memory, rounds
-from torchparity.comparing.judging.outputs import output_finding
-from torchparity.comparing.judging.parameter_gradients import parameter_gradient_finding, saved_value_finding
-from torchparity.comparing.judging.part import ComparedPart
-from torchparity.comparing.judging.record_patterns import matches
+from torchparity.comparing.judging.search.choices import OtherChoices
+from torchparity.comparing.judging.search.closeness import Closeness
+from torchparity.comparing.judging.search.context import PartContext
+from torchparity.comparing.judging.search.inputs import input_finding, is_raw_memory
+from torchparity.comparing.judging.search.missing_gradients import missing_gradient
+from torchparity.comparing.judging.search.outputs import output_finding
+from torchparity.comparing.judging.search.parameter_gradients import parameter_gradient_finding, saved_value_finding
 from torchparity.comparing.judging.verdict import Finding, Kind
 from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.naming import OPTIMIZER, backward_of, forward_of
 from torchparity.overwrites import is_overwritten
 from torchparity.records import TensorLeaf
-
-# So many calls that round gave the same bits from the same inputs: the two runs compute alike, and the first that does
-# not is where they part, however little it is off.
-_FEWEST_EQUAL_CALLS = 3
-# What a call may make of a number that differs by rounding.
-_GAIN_OF_NUMBERS = 20.0
-# Off by more than this, a result of forward is no matter of rounding, whoever is to blame; in other dtypes by more.
-_NEVER_ROUNDING, _NEVER_ROUNDING_OF_DTYPES = 0.05, 0.5
 
 
 class RankSearch:
@@ -46,8 +44,9 @@ class RankSearch:
         self._is_looking = limits.after is None
         self.findings: list[tuple[int, Finding]] = []  # with the position of the record
         self.contexts: dict[int, PartContext] = {}
-        self.furthest = (0.0, "")  # the largest deviation, and the item that has it
-        self.has_unequal = False
+        self.ignored: list[Finding] = []  # what the user expects and lets pass
+        self.closeness = Closeness()
+        self.has_looked = False
         self.unexplained: tuple[int, Finding] | None = None  # the first result that is off by more than rounding
         self.choices = OtherChoices()
         self._tainted: dict[int, set[str]] = {}  # by step: records that a finding explains
@@ -64,7 +63,9 @@ class RankSearch:
         for record in context.records:
             if not self._is_looking:
                 self._look_after(context, record)
-            elif any(entry.deviation != 0 for entry in record.items):
+                continue
+            self.has_looked = True
+            if any(entry.deviation != 0 for entry in record.items):
                 self._judge(context, record)
             elif record.direction == "forward" and rounds(record.name):
                 self._equal_calls += 1
@@ -73,25 +74,28 @@ class RankSearch:
         gradient = missing_gradient(context)
         if gradient is not None:
             self._add(context, context.by_name[gradient.record], gradient)
+        if self._tainted[part.step]:  # the calls inside tell which part of a module no finding explains
+            self.closeness.explain(part.step, [record.name for record in filter(context.is_container, context.records)])
         self.findings.sort(key=lambda entry: (entry[1].step, entry[0]))
 
     def _look_after(self, context: PartContext, record: JudgedRecord) -> None:
         """Pass a record by; from the one on that the user names, look."""
         self._split(context, record)
+        self.closeness.explain(context.part.step, [record.name])
         self._is_equal_so_far = False
         if self._limits.after is not None and matches(self._limits.after, record.name, context.part.parents):
             self._is_looking = True
 
     def _judge(self, context: PartContext, record: JudgedRecord) -> None:
         reads_raw_memory = self._split(context, record)
-        if record.name in context.containers or (record.is_module and forward_of(record.name) in context.containers):
+        if context.is_container(record):
             return
         if record.direction == "debug":
             found = saved_value_finding(context, record)
         elif record.direction == "parameters_grad":
-            found = None if self._is_tainted(context, record) else parameter_gradient_finding(context, record)
+            found = self._parameter_gradient(context, record)
         elif record.name in self._tainted[context.part.step] or self._is_tainted(context, record):
-            self._tainted[context.part.step].add(record.name)
+            self._taint(context, [record.name])
             return
         else:
             found = self._found(context, record, reads_raw_memory=reads_raw_memory)
@@ -100,6 +104,17 @@ class RankSearch:
         elif self.unexplained is None:
             self._note_unexplained(context, record)
         self._note_equality(context, record)
+
+    def _parameter_gradient(self, context: PartContext, record: JudgedRecord) -> Finding | None:
+        if self._is_tainted(context, record):
+            self.closeness.explain(context.part.step, [record.name])
+            return None
+        return parameter_gradient_finding(context, record)
+
+    def _taint(self, context: PartContext, records: Sequence[str]) -> None:
+        """Take note of records that a finding explains."""
+        self._tainted[context.part.step].update(records)
+        self.closeness.explain(context.part.step, records)
 
     def _note_unexplained(self, context: PartContext, record: JudgedRecord) -> None:
         """Keep the first result that is off by what nothing explains; one in another order only if it stays so."""
@@ -125,7 +140,7 @@ class RankSearch:
         )
 
     def _limit_of_rounding(self, context: PartContext) -> float:
-        limit = _NEVER_ROUNDING_OF_DTYPES if context.has_other_dtypes else _NEVER_ROUNDING
+        limit = NEVER_ROUNDING_OF_DTYPES if context.has_other_dtypes else NEVER_ROUNDING
         return max(limit, self._limits.tolerance or 0.0)
 
     def _found(self, context: PartContext, record: JudgedRecord, *, reads_raw_memory: bool) -> Finding | None:
@@ -137,15 +152,15 @@ class RankSearch:
         if record.passes_on:
             arguments = differing_arguments(record, self._rounding_of_numbers(context, record))
             certain = [argument for argument in arguments if not argument.is_one_sided]
-            return self._of_arguments(context, record, certain, None, is_shown=True) if certain else None
+            return argument_finding(context, record, certain, None, is_shown=True) if certain else None
         rounding = self._rounding_of_numbers(context, record)
         returned = output_finding(context, record, reads_raw_memory=reads_raw_memory)
-        if returned is not None and returned.deviation <= _GAIN_OF_NUMBERS * rounded_numbers(record, rounding):
+        if returned is not None and returned.deviation <= GAIN_OF_A_CALL * rounded_numbers(record, rounding):
             returned = None
         if record.direction == "forward" and (returned is None or returned.kind is not Kind.UNINITIALISED):
             arguments = differing_arguments(record, rounding)
             if arguments:
-                return self._of_arguments(context, record, arguments, returned)
+                return argument_finding(context, record, arguments, returned)
         if returned is not None and returned.kind is Kind.OPERATOR and returned.input_deviation > 0:
             return self._traced_back(context, record, returned)
         return returned
@@ -158,33 +173,10 @@ class RankSearch:
             return ROUNDED_TO_ANOTHER_DTYPE
         return 0.0 if self._is_equal_so_far else ROUNDED_NUMBER
 
-    def _of_arguments(
-        self,
-        context: PartContext,
-        record: JudgedRecord,
-        arguments: Sequence[ArgumentDifference],
-        returned: Finding | None,
-        *,
-        is_shown: bool = False,
-    ) -> Finding | None:
-        """Return the argument that differs; one that only one run passes is news only where the result differs."""
-        certain = [argument for argument in arguments if not argument.is_one_sided]
-        if record.deviation == 0 and (returned is None and not certain):
-            return None
-        chosen = (certain or list(arguments))[0]
-        return context.finding(
-            Kind.ARGUMENT,
-            record,
-            chosen.item,
-            values=chosen.values,
-            expected=returned.expected if returned is not None else 0.0,
-            is_shown=returned is not None or (is_shown and record.deviation != 0),
-        )
-
     def _traced_back(self, context: PartContext, record: JudgedRecord, found: Finding) -> Finding:
         """Return the first record that is not bit-equal where many before it are, instead of one that exceeds it."""
         first = self._first_unequal
-        if first is None or first[2] < _FEWEST_EQUAL_CALLS or first[0].name not in context.by_name:
+        if first is None or first[2] < FEWEST_EQUAL_CALLS or first[0].name not in context.by_name:
             return found
         origin, entry, _ = first
         if context.by_name[origin.name] is not origin:
@@ -205,10 +197,12 @@ class RankSearch:
     def _add(self, context: PartContext, record: JudgedRecord, found: Finding) -> None:
         at = context.by_name.get(found.record) or context.candidates_alone(found.record) or record
         position = at.position
-        if not self._limits.ignores(found.record, context.part.parents):
+        if self._limits.ignores(found.record, context.part.parents):
+            self.ignored.append(found)
+        else:
             self.findings.append((position, found))
         if found.is_shown:
-            self._tainted[context.part.step] |= {record.name, found.record, *context.enclosing(found.record)}
+            self._taint(context, [record.name, found.record, *context.enclosing(found.record)])
 
     def _split(self, context: PartContext, record: JudgedRecord) -> bool:
         """Fill in what a record received and returned; tell whether it read memory that nobody had written."""
@@ -234,18 +228,12 @@ class RankSearch:
         elif record.direction == "backward":
             forward = context.by_name.get(forward_of(record.name))
             record.passes_on = forward is not None and forward.passes_on
-        self.choices.follow(context, record, _NEVER_ROUNDING)
+        self.choices.follow(context, record, NEVER_ROUNDING)
         if not record.passes_on and self.choices.choice_of(context, record) is None:
             for entry in (*record.received, *record.returned):
                 if entry.deviation and not (entry.is_input and self.choices.is_in_another_order(context, entry)):
-                    self._measure(entry.name, entry.deviation)
+                    self.closeness.measure(context.part.step, record.name, entry)
         return reads_raw_memory
-
-    def _measure(self, item: str, deviation: float) -> None:
-        """Take note of how far an item is off."""
-        self.has_unequal = True
-        if self.furthest[0] < deviation < math.inf:
-            self.furthest = deviation, item
 
     def _passes_on(self, context: PartContext, record: JudgedRecord) -> bool:
         """Tell whether a call returned what it received, in one of the runs."""

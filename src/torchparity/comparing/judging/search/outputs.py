@@ -5,23 +5,20 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from torchparity.comparing.judging.cancellation import is_cancelled
-from torchparity.comparing.judging.choices import is_other_choice
-from torchparity.comparing.judging.context import PartContext
-from torchparity.comparing.judging.inputs import coarser_unit, shapes_of
-from torchparity.comparing.judging.judged_record import JudgedRecord
-from torchparity.comparing.judging.operators import draws, rate_items, returns_raw_memory, rounds
+from torchparity.comparing.judging.evidence.beyond_numbers import shapes_of
+from torchparity.comparing.judging.evidence.judged_record import JudgedRecord
+from torchparity.comparing.judging.evidence.operators import draws, rate_items, returns_raw_memory, rounds
+from torchparity.comparing.judging.figures import LARGEST_JUDGED_INPUT, SMALLEST_GAIN
+from torchparity.comparing.judging.search.cancellation import is_cancelled
+from torchparity.comparing.judging.search.choices import is_other_choice
+from torchparity.comparing.judging.search.context import PartContext
+from torchparity.comparing.judging.search.inputs import coarser_unit
 from torchparity.comparing.judging.verdict import Finding, Kind
 from torchparity.comparing.measuring.deviation import has_other_shape, least_deviation
 from torchparity.comparing.measuring.item_comparison import ItemComparison, Reason
 from torchparity.comparing.precision.facts import Expectation
 from torchparity.comparing.precision.figures import SKETCH_FLOOR
 from torchparity.records import TensorLeaf, ValueLeaf
-
-# From here on an operator is not linear in what its inputs are off by, and nothing can be expected of it.
-_LARGEST_JUDGED_INPUT = 0.05
-# Every operator may enlarge what its inputs are off by at least so much: those outputs need no closer look.
-_SMALLEST_GAIN = 2.0
 
 
 class _Excess(NamedTuple):
@@ -50,7 +47,7 @@ def output_finding(context: PartContext, record: JudgedRecord, *, reads_raw_memo
         if not entry.deviation or is_other_choice(context, record, entry):
             continue
         received = _input_deviation(record, entry)
-        if entry.deviation <= _SMALLEST_GAIN * received or received > _LARGEST_JUDGED_INPUT:
+        if entry.deviation <= SMALLEST_GAIN * received or received > LARGEST_JUDGED_INPUT:
             continue
         if is_rounded and entry.deviation <= coarser_unit(entry.pair):
             continue

@@ -2,40 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
-from torchparity.comparing.judging.environment import EnvironmentDifference
-from torchparity.comparing.judging.judged_record import JudgedRecord
-from torchparity.comparing.judging.operator_families import families_of
-from torchparity.comparing.judging.operators import operator_of
-from torchparity.comparing.judging.rank_search import RankSearch
+from torchparity.comparing.judging.evidence.environment import EnvironmentDifference
+from torchparity.comparing.judging.evidence.judged_record import JudgedRecord
+from torchparity.comparing.judging.evidence.operator_families import families_of
+from torchparity.comparing.judging.evidence.operators import operator_of
+from torchparity.comparing.judging.figures import FEWEST_PRODUCTS, LARGEST_OF_TF32, SHARE_OF_PRODUCTS, SMALLEST_OF_TF32
 from torchparity.comparing.judging.verdict import Finding, Kind
 from torchparity.naming import is_module_name
 from torchparity.records import TensorLeaf
 
-# Rounding both factors to 11 bits makes a product off by about 2^-12 of its norm, whatever is added up.
-_SMALLEST, _LARGEST = 2.0**-15, 2.0**-9
-_FEWEST_PRODUCTS = 3
-_SHARE = 0.9
 _PRODUCTS = frozenset({"matmul", "attention", "convolution"})
 EXPLANATION = "every matmul and convolution has an error of TF32's size"
 
 
-def looks_like_tf32(finding: Finding, searches: Mapping[int, RankSearch]) -> bool:
-    """Tell whether a product of float32 is off as TF32 makes it, and nearly every other product is too."""
-    if finding.kind is not Kind.OPERATOR or not _SMALLEST < finding.deviation < _LARGEST:
+def looks_like_tf32(finding: Finding, records: Iterable[JudgedRecord]) -> bool:
+    """Tell whether a product of float32 is off as TF32 makes it, and nearly every other product among `records` is."""
+    if finding.kind is not Kind.OPERATOR or not SMALLEST_OF_TF32 < finding.deviation < LARGEST_OF_TF32:
         return False
     if not is_product(finding.record):
         return False
     products = [
         record
-        for search in searches.values()
-        for context in search.contexts.values()
-        for record in context.records
+        for record in records
         if record.direction == "forward" and is_product(record.name) and _is_float32(record)
     ]
-    off = [record for record in products if record.deviation is not None and record.deviation > _SMALLEST]
-    return len(products) >= _FEWEST_PRODUCTS and len(off) >= _SHARE * len(products)
+    off = [record for record in products if record.deviation is not None and record.deviation > SMALLEST_OF_TF32]
+    return len(products) >= FEWEST_PRODUCTS and len(off) >= SHARE_OF_PRODUCTS * len(products)
 
 
 def of_tf32(differences: Iterable[EnvironmentDifference]) -> list[EnvironmentDifference]:

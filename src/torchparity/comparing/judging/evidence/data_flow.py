@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
-from torchparity.comparing.judging.judged_record import AloneRecord, JudgedRecord, are_tensors
+from torchparity.comparing.judging.evidence.judged_record import AloneRecord, JudgedRecord, are_tensors
 from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.comparing.pairing.items import ItemPair, Side
 from torchparity.records import Origin, TensorLeaf

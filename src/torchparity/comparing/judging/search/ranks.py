@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import msgspec
 
-from torchparity.comparing.judging.context import PartContext
-from torchparity.comparing.judging.judged_record import JudgedRecord
-from torchparity.comparing.judging.operators import communicates
-from torchparity.comparing.judging.rank_search import RankSearch
+from torchparity.comparing.judging.evidence.judged_record import JudgedRecord
+from torchparity.comparing.judging.evidence.operators import communicates
+from torchparity.comparing.judging.search.context import PartContext
+from torchparity.comparing.judging.search.rank_search import RankSearch
 from torchparity.comparing.judging.verdict import Finding, Kind
 from torchparity.naming import RECOMPUTE_MARK
 from torchparity.records import GroupLeaf

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from torchparity.comparing.judging.judged_record import JudgedRecord
-from torchparity.comparing.judging.operator_families import Family, families_of
-from torchparity.comparing.judging.operators import operator_of
+from torchparity.comparing.judging.evidence.judged_record import JudgedRecord
+from torchparity.comparing.judging.evidence.operator_families import Family, families_of
+from torchparity.comparing.judging.evidence.operators import operator_of
 from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.comparing.precision.comparisons import call_of, received_of, returned_of
 from torchparity.comparing.precision.expectation import expected

@@ -1,0 +1,1 @@
+"""The search for the places where the runs part: every record, judged by what it received."""

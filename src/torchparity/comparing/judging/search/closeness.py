@@ -1,0 +1,45 @@
+"""How close the records of one rank are that no finding explains."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from torchparity.comparing.measuring.item_comparison import ItemComparison
+
+Furthest = tuple[float, str]  # a deviation, and the item that has it
+
+
+class Closeness:
+    """The deviations of records that differ; those that a finding explains are left out."""
+
+    def __init__(self) -> None:
+        self._largest: dict[tuple[int, str], Furthest] = {}  # by step and record
+        self._explained: set[tuple[int, str]] = set()
+
+    def measure(self, step: int, record: str, entry: ItemComparison) -> None:
+        """Take note of an item that differs."""
+        deviation = entry.deviation or 0.0
+        here = (step, record)
+        if self._largest.setdefault(here, (0.0, ""))[0] < deviation < math.inf:
+            self._largest[here] = deviation, entry.name
+
+    def explain(self, step: int, records: Iterable[str]) -> None:
+        """Leave out records that a finding explains, or that nobody asked about."""
+        self._explained |= {(step, record) for record in records}
+
+    @property
+    def has_unequal(self) -> bool:
+        """Whether anything differs at all."""
+        return bool(self._largest)
+
+    @property
+    def has_unexplained(self) -> bool:
+        """Whether anything differs that no finding explains."""
+        return not self._largest.keys() <= self._explained
+
+    @property
+    def furthest(self) -> Furthest:
+        """The largest deviation that no finding explains, and the item that has it."""
+        left = (entry for here, entry in self._largest.items() if here not in self._explained)
+        return max(left, key=lambda entry: entry[0], default=(0.0, ""))

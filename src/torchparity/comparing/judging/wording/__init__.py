@@ -1,0 +1,1 @@
+"""A verdict in words, as advice and as an exit code."""
