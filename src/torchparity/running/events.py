@@ -42,6 +42,7 @@ class Events:
         self._hooked: weakref.WeakSet[Optimizer] = weakref.WeakSet()
         self._loader: weakref.ref[Any] | None = None
         self._backward = _Depth()
+        self._watched: weakref.ref[nn.Module] | None = None
         self._steps_seen = 0
         self._process = os.getpid()
 
@@ -64,7 +65,7 @@ class Events:
     def watch(self, module: nn.Module) -> None:
         """See the calls of one module alone from here on: patching the class of all is not for ever."""
         self._watching_all.end()
-        watched = weakref.ref(module)
+        watched = self._watched = weakref.ref(module)
 
         def only(original: Callable[..., Any]) -> Callable[..., Any]:
             @functools.wraps(original)
@@ -86,11 +87,11 @@ class Events:
         @functools.wraps(original)
         def call(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
             # Asked first: a compiler that follows us must find nothing of ours.
-            if not torch.compiler.is_compiling() and self._watching_all and self._is_here():
-                watched = self._called(module)
-                if watched is not None:
+            if not torch.compiler.is_compiling() and self._is_here():
+                if self._watching_all and (watched := self._called(module)) is not None:
                     self.watch(watched)
-                if watched is module:
+                # Also later: who took the bound method before, as generate() does, calls this for ever.
+                if self._watched is not None and self._watched() is module:
                     self._rule.model_called(with_gradients=torch.is_grad_enabled())
             return original(module, *args, **kwargs)
 
