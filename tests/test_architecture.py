@@ -51,6 +51,8 @@ ALLOWED = {
     "recording": {
         *("calls", "config", "devices", "errors", "kernels", "naming", "ops", "records", "storage", "tensors", "text"),
     },
+    "running": {"calls", "config", "errors", "recording"},
+    "integrations": {"config", "recording"},
     "comparing": {
         *("errors", "kernels", "naming", "overwrites", "plugins", "records", "report", "storage", "text", "version"),
         "whole_file",
@@ -58,7 +60,7 @@ ALLOWED = {
     "report": {"errors", "naming", "records", "summaries", "text", "whole_file"},
     "cli": {
         *("comparing", "config", "errors", "kernels", "naming", "plugins", "records", "report", "storage"),
-        *("version", "text"),
+        *("version", "text", "running"),
     },
     "__main__": {"cli"},
     "": {"comparing", "errors", "lazy", "randomness", "recording", "records", "storage", "tensors", "version"},
@@ -107,7 +109,7 @@ ROOMS = {
     "report": {"workbook": {""}, "formats": {"", "workbook"}, "": set()},
     "cli": {"terminal": set(), "": {"terminal"}},
 }
-TORCH_PACKAGES = {"calls", "devices", "ops", "recording", "randomness"}
+TORCH_PACKAGES = {"calls", "devices", "ops", "recording", "randomness", "running", "integrations"}
 TORCH_FILES = {
     "tensors.torch_tensors",
     "kernels.cuda_waiting",

@@ -63,7 +63,9 @@ def run(options: Namespace) -> int:
     if not words:
         raise ConfigError("run needs a script: torchparity run [options] train.py, or -m module.")
     if options.stop_after and options.steps is None:
-        raise ConfigError("--stop-after ends the script after the last step of --steps; say which, such as --steps 0-1.")
+        raise ConfigError(
+            "--stop-after ends the script after the last step of --steps; say which, such as --steps 0-1."
+        )
     asked = Asked(
         output=options.output,
         level=options.level,

@@ -11,7 +11,7 @@ from torch import nn
 
 
 def outermost(called: nn.Module) -> nn.Module:
-    """Return the largest module that has `called` inside: a LightningModule, say, calls its layers and nobody calls it."""
+    """Return the largest module around `called`: a LightningModule, say, calls its layers, and nobody calls it."""
     modules = [each for each in gc.get_objects() if issubclass(type(each), nn.Module) and "_modules" in vars(each)]
     around = [(sum(1 for _ in each.modules()), each) for each in modules if _has_inside(each, called)]
     return max(around, key=lambda pair: pair[0], default=(0, called))[1]

@@ -1,9 +1,9 @@
 """The rule that says where the steps of a script begin and end, from what the script does; docs/run.md explains it.
 
-    optimizer made?   a step ends with          and is noticed
-    yes               optimizer.step            at the next batch of a DataLoader that is being read, else at once
-    no                backward                  at the next batch, else at the next call of the model
-    no                a call of the model       at the next batch, else at the next call of the model
+optimizer made?   a step ends with          and is noticed
+yes               optimizer.step            at the next batch of a DataLoader that is being read, else at once
+no                backward                  at the next batch, else at the next call of the model
+no                a call of the model       at the next batch, else at the next call of the model
 """
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ class StepRule:
         if self._trains and not with_gradients:
             self._evaluate()
             return
-        if not self._trains and not self._is_reading:
-            if self._was_passed_back or (self._was_called and not self._has_backward):
-                self._end()
+        is_next = self._was_passed_back or (self._was_called and not self._has_backward)
+        if is_next and not self._trains and not self._is_reading:
+            self._end()
         if not self._is_open or self._is_paused:
             self._begin()
         self._was_called = True
