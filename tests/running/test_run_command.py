@@ -13,7 +13,7 @@ from torchparity import cli, open_run
 PLAIN_LOOP = Path(__file__).parent / "scripts" / "plain_loop.py"
 HOW_IT_WAS_RUN = """
 import sys, __main__
-print(sys.argv, sys.path[0], __name__, __file__, __package__, __spec__ and __spec__.name, "\\udcff" and sys.stdout.errors)
+print(sys.argv, sys.path[0], __name__, __file__, __package__, __spec__ and __spec__.name, sys.stdout.errors)
 print(__main__ is sys.modules["__main__"], "torch" in sys.modules, "numpy" in sys.modules)
 """
 FAILING = """
@@ -61,6 +61,12 @@ def recorded(*words, folder):
 def written(folder, text, name="script.py"):
     (folder / name).write_text(text)
     return name
+
+
+def own_frames(traceback):
+    """Return the frames of a script; those of torch are others where a module has hooks."""
+    lines = traceback.splitlines()
+    return [line for line in lines if line.startswith(("  File ", "ValueError")) and "site-packages" not in line]
 
 
 @pytest.mark.parametrize(
@@ -130,7 +136,7 @@ def test_a_script_that_fails_fails_as_before_and_what_was_recorded_is_kept(tmp_p
 
     assert bare.stderr.endswith("ValueError: not a third time\n")
     assert (ours.returncode, ours.stdout) == (1, bare.stdout)
-    assert ours.stderr.startswith(bare.stderr)  # and so no frame of ours
+    assert own_frames(ours.stderr) == own_frames(bare.stderr)
     assert "step 2 was cut off by ValueError" in ours.stderr
     parts = {part.step: part for part in open_run(tmp_path / "run").parts}
     assert "Module.layer.Linear.backward.0" in parts[1].records

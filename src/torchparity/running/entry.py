@@ -78,14 +78,14 @@ def _problem(outcome: Outcome, asked: Asked, level: str) -> list[str]:
         return ["nothing was recorded: the script never imported torch."]
     if not outcome.has_model and asked.model is not None:
         return [f"the script has no module {asked.model!r} that is called; --model takes a variable of it or a class."]
-    if not outcome.has_model and level != "L1":
-        return [
-            f"no model was found for level {level}: the script called no module with parameters; "
-            "name it with --model, or use --level L1, which records calls of functions alone."
-        ]
     if not outcome.steps:
         return [
             "nothing was recorded: no step came, neither a batch of a DataLoader nor optimizer.step, backward or a "
             "call of a model; docs/run.md says what a step is, and torchparity.capture records what you put inside."
+        ]
+    if not outcome.has_model and level != "L1":
+        return [
+            f"no model was found for level {level}: the script called no module with parameters; "
+            "name it with --model, or use --level L1, which records calls of functions alone."
         ]
     return []

@@ -130,7 +130,7 @@ class Events:
         return init
 
     def _optimizer_steps(self, optimizer: Optimizer, *_: Any) -> None:
-        # The end is seen by a hook of its own: torch goes through those of all optimizers, and they may not change then.
+        # Its end is seen by a hook of its own: those of all optimizers may not change while torch goes through them.
         if optimizer not in self._hooked:
             self._hooked.add(optimizer)
             self._handles.append(optimizer.register_step_post_hook(self._optimizer_stepped))

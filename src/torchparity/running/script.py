@@ -28,7 +28,7 @@ class Script:
     def run(self) -> None:
         """Run the program as `__main__`; whatever it raises passes through."""
         main = ModuleType("__main__")
-        main.__file__ = os.path.abspath(self.file)
+        main.__file__ = os.path.join(os.getcwd(), self.file)
         main.__spec__ = self.spec
         main.__loader__ = self.spec.loader if self.spec else SourceFileLoader("__main__", main.__file__)
         main.__package__ = self.spec.parent if self.spec else None
@@ -104,6 +104,8 @@ def _without_ours(trace: TracebackType | None) -> TracebackType | None:
         if not trace.tb_frame.f_code.co_filename.startswith(_OURS):
             entries.append(trace)
         trace = trace.tb_next
-    for entry, following in zip(entries, [*entries[1:], None], strict=True):
+    following = None
+    for entry in reversed(entries):
         entry.tb_next = following
-    return entries[0] if entries else None
+        following = entry
+    return following
