@@ -51,7 +51,7 @@ ALLOWED = {
     "recording": {
         *("calls", "config", "devices", "errors", "kernels", "naming", "ops", "records", "storage", "tensors", "text"),
     },
-    "running": {"calls", "config", "errors", "recording"},
+    "running": {"calls", "config", "errors", "recording", "storage", "text"},
     "integrations": {"config", "recording"},
     "comparing": {
         *("errors", "kernels", "naming", "overwrites", "plugins", "records", "report", "storage", "text", "version"),

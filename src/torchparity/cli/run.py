@@ -33,6 +33,11 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--steps", metavar="LIST", help="steps to record, from 0, such as 0-1 or 0,5-7; default: all")
     parser.add_argument("--model", metavar="NAME", help="the model: a variable of the script, or a class")
     parser.add_argument("--stop-after", action="store_true", help="end the script after the last step of --steps")
+    parser.add_argument(
+        "--checksum-every",
+        metavar="N",
+        help="keep a checksum of weights and loss every N steps, and record calls only where --steps says so",
+    )
     parser.add_argument("--overwrite", action="store_true", help="remove the run that is already in RUN")
 
 
@@ -74,5 +79,13 @@ def run(options: Namespace) -> int:
         model=options.model,
         stop_after=options.stop_after,
         overwrite=options.overwrite,
+        checksum_every=_number(options.checksum_every),
+        command=["-m", *words] if options.module is not None else words,
     )
     return run_script(find_script(words, is_module=options.module is not None), asked)
+
+
+def _number(text: str | None) -> int | None:
+    if text is not None and not (text.isdecimal() and 0 < int(text) < 10**9):
+        raise ConfigError(f"--checksum-every is {text!r}; it must be a whole number from 1 on.")
+    return None if text is None else int(text)

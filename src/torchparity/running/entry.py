@@ -24,7 +24,7 @@ def run_script(script: Script, asked: Asked) -> int:
     `SystemExit` passes through with whatever the script gave it.
     """
     config = asked.config()
-    asked.refuse_existing()
+    asked.make_room()
     outcome = Outcome()
     started: list[ScriptRun] = []
 
@@ -83,6 +83,8 @@ def _problem(outcome: Outcome, asked: Asked, level: str) -> list[str]:
             "nothing was recorded: no step came, neither a batch of a DataLoader nor optimizer.step, backward or a "
             "call of a model; docs/run.md says what a step is, and torchparity.capture records what you put inside."
         ]
+    if not outcome.has_model and asked.checksum_every is not None:
+        return ["no checksum was kept: the script called no module with parameters; name it with --model."]
     if not outcome.has_model and level != "L1":
         return [
             f"no model was found for level {level}: the script called no module with parameters; "

@@ -32,11 +32,12 @@ class _Depth(threading.local):
 class Events:
     """Tells a rule of what happens in this process until `detach`; changes nothing of it.
 
-    `called` is told of every module that is called, until it says whose calls are those of the model.
+    `called` is told of every module that is called, until it says whose calls are those of the model;
+    `passed_back` what backward was called on.
     """
 
-    def __init__(self, rule: StepRule, called: Called) -> None:
-        self._rule, self._called = rule, called
+    def __init__(self, rule: StepRule, called: Called, passed_back: Callable[[object], None]) -> None:
+        self._rule, self._called, self._passed_back = rule, called, passed_back
         self._patches, self._watching_all = Patches(), Patches()
         self._handles: list[Any] = []
         self._hooked: weakref.WeakSet[Optimizer] = weakref.WeakSet()
@@ -159,6 +160,7 @@ class Events:
             with self._one_deeper():
                 result = original(*args, **kwargs)
             if not self._backward.value and self._is_here():
+                self._passed_back(args[0] if args else None)
                 self._rule.backward_ended()
             return result
 

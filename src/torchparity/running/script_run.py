@@ -11,10 +11,12 @@ from torchparity.calls import attempted, text_of
 from torchparity.errors import ParityError
 from torchparity.recording.session import Session
 from torchparity.running.asked import Asked
+from torchparity.running.checksums import Checksums
 from torchparity.running.events import Events
 from torchparity.running.model import named, outermost
 from torchparity.running.outcome import LastStepDone, Outcome
 from torchparity.running.step_rule import StepRule
+from torchparity.text import counted
 
 
 class ScriptRun:
@@ -30,7 +32,9 @@ class ScriptRun:
         self._last = max(config.step, default=None)
         self._no_model = nn.Module()  # stands for the model as long as that is not known
         self._model: nn.Module | None = None
-        self._events = Events(StepRule(self), self._called)
+        every = asked.checksum_every
+        self._checksums = None if every is None else Checksums(asked.folder, every, asked.command)
+        self._events = Events(StepRule(self), self._called, self._passed_back)
         self._step = 0
         self._is_open = False
         self._is_over = False
@@ -42,23 +46,34 @@ class ScriptRun:
         """Begin a step, or go on with one that was paused."""
         if not self._is_over:
             self._is_open = True
-            self._guarded(self._session.start, self._model or self._no_model)
+            if self._asked.records:
+                self._guarded(self._session.start, self._model or self._no_model)
 
     def pause(self) -> None:
-        if not self._is_over:
+        if not self._is_over and self._asked.records:
             self._guarded(self._session.stop)
 
     def end(self) -> None:
         """End a step; after the last one that is wanted the recording too, and where that was asked for the script."""
         if not self._is_over:
-            self._guarded(self._session.step)
             self._is_open = False
             self._outcome.steps += 1
             self._step += 1
-            if self._last is not None and self._step > self._last:
-                self.close(None)
+            self._end_step()
         if self._outcome.is_last_step_done and self._asked.stop_after:
             raise LastStepDone(self._step - 1)
+
+    def _end_step(self) -> None:
+        if self._asked.records:
+            self._guarded(self._session.step)
+        if self._checksums is not None:
+            self._guarded(self._checksums.end_step, self._step - 1)
+        if self._last is not None and self._step > self._last:
+            self._outcome.is_last_step_done = True
+            if self._checksums is None or self._asked.stop_after:
+                self.close(None)
+            else:
+                self._close_session(None)
 
     def close(self, error: BaseException | None) -> None:
         """End the recording; `error` ended the script."""
@@ -66,13 +81,24 @@ class ScriptRun:
             return
         self._is_over = True
         self._outcome.steps += self._is_open
-        self._outcome.is_last_step_done = self._last is not None and self._step > self._last
         if not self._asked.stop_after:  # or a script that catches our SystemExit would go on
             self._events.detach()
+        if self._is_open and self._checksums is not None:
+            self._guarded(self._checksums.end_step, self._step)
+        self._close_session(error)
+        if self._checksums is not None:
+            kept = f"kept checksums of {counted(self._checksums.count, 'step')} at {self._asked.folder}"
+            self._outcome.lines.append(f"torchparity: {kept}; next: torchparity compare {self._asked.folder} BASELINE")
+
+    def _close_session(self, error: BaseException | None) -> None:
         with self._outcome.catching_output():
             failed = attempted(lambda: self._session.close(error))
         if isinstance(failed, Exception):
             self._outcome.failures.append(_sentence(failed))
+
+    def _passed_back(self, loss: object) -> None:
+        if self._checksums is not None and not self._is_over:
+            self._guarded(self._checksums.see_loss, loss)
 
     def _called(self, module: nn.Module) -> nn.Module | None:
         """Take a module that is called, or what is around it, for the model; return whose calls to watch."""
@@ -90,6 +116,8 @@ class ScriptRun:
             return None
         self._model, self._outcome.has_model = model, True
         self._guarded(self._session.see_model, model)
+        if self._checksums is not None:
+            self._guarded(self._checksums.see_model, model)
         return called if any(each is called for each in model.modules()) else model
 
     def _guarded(self, work: Callable[..., Any], *arguments: Any) -> None:
