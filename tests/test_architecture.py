@@ -52,6 +52,8 @@ ALLOWED = {
     "recording": {
         *("calls", "config", "devices", "errors", "kernels", "naming", "ops", "records", "storage", "tensors", "text"),
     },
+    "running": {"calls", "config", "errors", "recording", "storage", "text"},
+    "integrations": {"config", "recording"},
     "comparing": {
         *("errors", "kernels", "naming", "overwrites", "plugins", "records", "report", "storage", "text", "version"),
         "whole_file",
@@ -59,7 +61,7 @@ ALLOWED = {
     "report": {"errors", "naming", "records", "summaries", "text", "whole_file"},
     "cli": {
         *("comparing", "config", "errors", "kernels", "naming", "plugins", "records", "report", "storage"),
-        *("version", "text"),
+        *("version", "text", "running"),
     },
     "__main__": {"cli"},
     "": {"comparing", "errors", "lazy", "randomness", "recording", "records", "storage", "tensors", "version"},
@@ -112,7 +114,7 @@ ROOMS = {
     "cli": {"terminal": set(), "": {"terminal"}},
 }
 MOST_FILES = 20  # in one folder
-TORCH_PACKAGES = {"calls", "devices", "ops", "recording", "randomness"}
+TORCH_PACKAGES = {"calls", "devices", "ops", "recording", "randomness", "running", "integrations"}
 TORCH_FILES = {
     "tensors.torch_tensors",
     "kernels.cuda_waiting",
@@ -184,6 +186,7 @@ def test_nothing_unpickles():
 def test_looking_at_runs_imports_no_torch():
     names = [module.name for module in MODULES if module.package in (*GROUND, "storage", "comparing", "report")]
     names += ["tensors", "kernels.cpu", "kernels.reference", "kernels.pairs", "cli.show", "cli.convert", "cli.compare"]
+    names += ["cli.run", "running"]  # which load torch when the script does
     code = "import sys\n" + "".join(f"import torchparity.{name}\n" for name in names) + "print('torch' in sys.modules)"
 
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

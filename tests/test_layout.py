@@ -12,6 +12,7 @@ TESTS, SOURCE = ROOT / "tests", ROOT / "src" / "torchparity"
 MOST_LINES = 500
 # Folders that stand for no package: what holds for every model, what tests share, and programs that are run.
 FOLDERS_OF_THEIR_OWN = {"properties", "support", "fuzz", "faultbed", "examples", "client"}
+PROGRAMS = Path("running", "scripts")
 PROPERTIES = {"test_inert.py", "test_true.py", "test_complete.py", "test_nothing_lost.py"}
 # Functions that assert on behalf of a test.
 ASSERTING = {"assert_same", "assert_as_defined", "assert_lists_are_measured", "assert_sketch", "assert_as_shown"}
@@ -75,7 +76,7 @@ def test_no_file_is_long():
 
 
 def test_folders_are_those_of_the_source():
-    folders = {path.parent.relative_to(TESTS) for path in FILES} - {Path()}
+    folders = {path.parent.relative_to(TESTS) for path in FILES} - {Path(), PROGRAMS}
     mirrored = {folder for folder in folders if folder.parts[0] not in FOLDERS_OF_THEIR_OWN}
 
     assert {folder.as_posix() for folder in mirrored if not (SOURCE / folder / "__init__.py").is_file()} == set()

@@ -47,8 +47,7 @@ class Interceptors:
     def attach(self, model: nn.Module | Sequence[nn.Module] | None) -> None:
         """See calls from here on."""
         if model is not None:
-            self._modules.attach(model)
-            self._scripting.attach()
+            self.attach_model(model)
         put_below(self._apis)
         self._collectives.attach()
         self._unmute_apis()
@@ -58,6 +57,11 @@ class Interceptors:
         self._cuda_graphs.attach()
         self._fast_paths.attach()
         self._optimizers.attach()
+
+    def attach_model(self, model: nn.Module | Sequence[nn.Module]) -> None:
+        """See the calls of a model's modules."""
+        self._modules.attach(model)
+        self._scripting.attach()
 
     def detach(self) -> None:
         """See no more calls; gradients of those that were seen still arrive until `end_step`."""

@@ -35,10 +35,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     code = 0
     try:
-        for stream in (sys.stdout, sys.stderr):
+        words = list(sys.argv[1:] if arguments is None else arguments)
+        for stream in () if _is_of_a_script(words) else (sys.stdout, sys.stderr):
             if isinstance(stream, TextIOWrapper):
                 stream.reconfigure(errors="replace")  # a name may hold what the terminal cannot show
-        code = _run(arguments)
+        code = _run(words)
         if sys.stdout is not None:
             sys.stdout.flush()
         return code
@@ -59,13 +60,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(InternalError(f"internal error, please report it with the lines above: {error!r}."))
 
 
-def _run(arguments: Sequence[str] | None) -> int:
-    words = list(sys.argv[1:] if arguments is None else arguments)
+def _run(words: list[str]) -> int:
     commands: dict[str, ModuleType] = {name: import_module(f"torchparity.cli.{name}") for name in command_names()}
     parser, of_command = _parsers(commands)
     if not words:
         parser.print_help()
         return 0
+    words, of_the_script = _own_words(words, commands, of_command)
     _refuse_mistyped(words, of_command)
     try:
         options, rest = parser.parse_known_args(words)
@@ -76,8 +77,28 @@ def _run(arguments: Sequence[str] | None) -> int:
         options.name = rest.pop()
     if rest:
         raise ConfigError(f"{options.command} has no use for {rest[0]!r}; see torchparity {options.command} --help.")
+    if of_the_script:
+        options.script = of_the_script
     code: int = commands[options.command].run(options)
     return code
+
+
+def _is_of_a_script(words: list[str]) -> bool:
+    """Tell whether the command runs a program of the user's, to whom the output belongs."""
+    start = _place_of_command(words)
+    return start is not None and words[start] == "run"
+
+
+def _own_words(
+    words: list[str], commands: Mapping[str, ModuleType], of_command: Mapping[str, argparse.ArgumentParser]
+) -> tuple[list[str], list[str]]:
+    """Divide a command line into the words for us and those of a script with its own options."""
+    start = _place_of_command(words)
+    if start is None or not _is_of_a_script(words):
+        return words, []
+    name = words[start]
+    end = start + 1 + commands[name].own_words(words[start + 1 :], of_command[name])
+    return words[:end], words[end:]
 
 
 def _refuse_mistyped(words: list[str], of_command: Mapping[str, argparse.ArgumentParser]) -> None:

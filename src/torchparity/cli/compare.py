@@ -21,6 +21,7 @@ from torchparity import plugins
 
 if TYPE_CHECKING:
     from torchparity.comparing import Alignment, Comparison, Options
+    from torchparity.comparing.first_step import FirstStep
 
 _MOST_OTHERS = 5
 
@@ -89,9 +90,15 @@ def _run(options: Namespace) -> int:
     from torchparity.cli.terminal.output import forget_stdout
     from torchparity.cli.terminal.progress import progress
     from torchparity.comparing import compare_runs, exit_code
+    from torchparity.comparing.first_step import first_step
 
     candidate, baseline, settings, folder = _asked(options)
     formats = _formats_asked(options)
+    checksums = first_step(candidate, baseline)
+    if checksums is not None:
+        _report_checksums(checksums, options)
+        if not any(any(run.glob("step*")) for run in (candidate, baseline)):
+            return int(checksums.differs and options.fail_on != "never")
     if folder is not None:
         _refuse_unwritable(folder)
     with progress() as show:
@@ -105,6 +112,14 @@ def _run(options: Namespace) -> int:
     except BrokenPipeError:
         forget_stdout()  # nobody reads on, but the exit code still tells whether the runs differ
     return exit_code(comparison.verdict, options.fail_on, options.fail_on == "any" and comparison.has_differences)
+
+
+def _report_checksums(checksums: FirstStep, options: Namespace) -> None:
+    """Say what `torchparity run --checksum-every` kept; beside an answer for programs on stderr."""
+    from torchparity.text import one_line
+
+    for line in checksums.lines:
+        print(one_line(line), file=sys.stderr if options.json else sys.stdout)
 
 
 def _report(comparison: Comparison, written: Sequence[Path], options: Namespace) -> None:

@@ -135,7 +135,9 @@ def _describe_cached(function: Callable[..., Any]) -> Op:
 
 def _describe(function: Callable[..., Any]) -> Op:
     full = full_name(function)
-    if full == "torch.Tensor.backward" or function in (torch.autograd.grad, torch.autograd.backward):
+    # The second name is that of a wrapper which somebody has put around the method.
+    is_method = full in ("torch.Tensor.backward", "torch._tensor.backward")
+    if is_method or function in (torch.autograd.grad, torch.autograd.backward):
         return Op(record_name(full), Kind.BACKWARD)
     if full.endswith((".__get__", ".__set__", ".__delete__")):
         return _attribute(full)

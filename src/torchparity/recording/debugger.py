@@ -159,6 +159,14 @@ class Capture:
         self._session.step()
         self._session.start(self._model, token_range=self._token_range)
 
+    def stop(self) -> None:
+        """Leave out what comes, until `start`; gradients of what was recorded still arrive until `step`."""
+        self._session.stop()
+
+    def start(self) -> None:
+        """Go on after `stop`."""
+        self._session.start(self._model, token_range=self._token_range)
+
     def save(self, variable: object, name: str) -> None:
         """Record one value under a name, with its gradient where it has one."""
         self._session.save(variable, name)

@@ -102,6 +102,12 @@ class Session:
         elif self._begin(model, rank) and tokens is not None and model is not None:
             self._wait_for_tokens(model, tokens)
 
+    def see_model(self, model: nn.Module) -> None:
+        """See the modules of a model too, in the step in hand: it became known only after `start`."""
+        if self._state is Step.WATCHED and self._level != "debug":
+            self._recorder.measurements.lineage.names.use(model)
+            self._interceptors.attach_model(model)
+
     def stop(self) -> None:
         """Stop listening to calls; gradients of what was recorded still arrive until `step`."""
         if self._is_over or self._config.enable_dataloader:

@@ -1,0 +1,91 @@
+"""torchparity run: record a script that knows nothing of torchparity.
+
+torchparity run --steps 0-1 -o RUN train.py --lr 0.1      what comes after the script is the script's
+torchparity run --steps 0-1 -o RUN -m package.train       a module, as python -m has it
+torchrun --nproc-per-node 2 -m torchparity run train.py   every rank records its own part
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from pathlib import Path
+from typing import get_args
+
+from torchparity.config import RecordingLevel, RecordingTask
+from torchparity.errors import ConfigError
+
+# The options in front of a script and of its own.
+LEVELS = [level for level in get_args(RecordingLevel) if level != "debug"]
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.usage = "torchparity run [options] SCRIPT [arguments of the script]"
+    parser.add_argument("script", nargs="*", metavar="SCRIPT", help="script to run, and its own arguments")
+    parser.add_argument("-m", dest="module", metavar="MODULE", help="run a module in place of a script")
+    parser.add_argument(
+        "-o", "--output", type=Path, default=Path("parity_run"), metavar="RUN", help="folder of the run (parity_run)"
+    )
+    parser.add_argument("--level", choices=LEVELS, default="mix", help="modules (L0), APIs (L1) or both (mix)")
+    parser.add_argument(
+        "--task", choices=get_args(RecordingTask), default="statistics", help="what to keep of each tensor"
+    )
+    parser.add_argument("--steps", metavar="LIST", help="steps to record, from 0, such as 0-1 or 0,5-7; default: all")
+    parser.add_argument("--model", metavar="NAME", help="the model: a variable of the script, or a class")
+    parser.add_argument("--stop-after", action="store_true", help="end the script after the last step of --steps")
+    parser.add_argument(
+        "--checksum-every",
+        metavar="N",
+        help="keep a checksum of weights and loss every N steps, and record calls only where --steps says so",
+    )
+    parser.add_argument("--overwrite", action="store_true", help="remove the run that is already in RUN")
+
+
+def own_words(words: Sequence[str], parser: ArgumentParser) -> int:
+    """Return how many words are ours: up to the script, or the module of -m, whose arguments are not for us."""
+    options = parser._option_string_actions
+    index = 0
+    while index < len(words):
+        word = words[index]
+        if word == "--":
+            return index + 1
+        if word.startswith("-m") and not word.startswith("--"):
+            return index + (2 if word == "-m" else 1)
+        if not word.startswith("-") or word == "-":
+            return index
+        matching = [action for name, action in options.items() if name == word] or [
+            action for name, action in options.items() if word.startswith("--") and name.startswith(word)
+        ]
+        takes_value = any(action.nargs is None for action in matching)
+        index += 2 if takes_value else 1
+    return len(words)
+
+
+def run(options: Namespace) -> int:
+    from torchparity.running import Asked, find_script, run_script
+
+    words = [options.module, *options.script] if options.module is not None else options.script
+    if not words:
+        raise ConfigError("run needs a script: torchparity run [options] train.py, or -m module.")
+    if options.stop_after and options.steps is None:
+        raise ConfigError(
+            "--stop-after ends the script after the last step of --steps; say which, such as --steps 0-1."
+        )
+    asked = Asked(
+        output=options.output,
+        level=options.level,
+        task=options.task,
+        steps=options.steps,
+        model=options.model,
+        stop_after=options.stop_after,
+        overwrite=options.overwrite,
+        checksum_every=_number(options.checksum_every),
+        command=["-m", *words] if options.module is not None else words,
+    )
+    return run_script(find_script(words, is_module=options.module is not None), asked)
+
+
+def _number(text: str | None) -> int | None:
+    if text is not None and not (text.isdecimal() and 0 < int(text) < 10**9):
+        raise ConfigError(f"--checksum-every is {text!r}; it must be a whole number from 1 on.")
+    return None if text is None else int(text)

@@ -1,0 +1,175 @@
+"""Sees what a script does that says where its steps are: batches, optimizers, backward passes, calls of the model."""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+from torch.amp.grad_scaler import GradScaler
+from torch.optim.optimizer import Optimizer, register_optimizer_step_pre_hook
+from torch.utils.data.dataloader import _BaseDataLoaderIter
+
+from torchparity.calls import Patches
+from torchparity.running.step_rule import StepRule
+
+# Told of a module that is about to be called; returns the one whose calls to watch, where that is known.
+Called = Callable[[nn.Module], nn.Module | None]
+
+
+class _Depth(threading.local):
+    """How deep a thread is in functions that call each other."""
+
+    value = 0
+
+
+class Events:
+    """Tells a rule of what happens in this process until `detach`; changes nothing of it.
+
+    `called` is told of every module that is called, until it says whose calls are those of the model;
+    `passed_back` what backward was called on.
+    """
+
+    def __init__(self, rule: StepRule, called: Called, passed_back: Callable[[object], None]) -> None:
+        self._rule, self._called, self._passed_back = rule, called, passed_back
+        self._patches, self._watching_all = Patches(), Patches()
+        self._handles: list[Any] = []
+        self._hooked: weakref.WeakSet[Optimizer] = weakref.WeakSet()
+        self._loader: weakref.ref[Any] | None = None
+        self._backward = _Depth()
+        self._watched: weakref.ref[nn.Module] | None = None
+        self._steps_seen = 0
+        self._process = os.getpid()
+
+    def attach(self) -> None:
+        self._patches.put(_BaseDataLoaderIter, "__next__", self._batch)
+        self._patches.put(Optimizer, "__init__", self._optimizer_made)
+        self._patches.put(torch.Tensor, "backward", self._backward_called)
+        self._patches.put(torch.autograd, "backward", self._backward_called)
+        self._patches.put(GradScaler, "step", self._scaled_step)
+        self._handles.append(register_optimizer_step_pre_hook(self._optimizer_steps))
+        self._watching_all.put(nn.Module, "__call__", self._any_module)
+
+    def detach(self) -> None:
+        self._watching_all.end()
+        self._patches.end()
+        for handle in self._handles:
+            handle.remove()
+        self._handles.clear()
+
+    def watch(self, module: nn.Module) -> None:
+        """See the calls of one module alone from here on: patching the class of all is not for ever."""
+        self._watching_all.end()
+        watched = self._watched = weakref.ref(module)
+
+        def only(original: Callable[..., Any]) -> Callable[..., Any]:
+            @functools.wraps(original)
+            def call(called: nn.Module, *args: Any, **kwargs: Any) -> Any:
+                if not torch.compiler.is_compiling() and watched() is called and self._is_here():
+                    self._rule.model_called(with_gradients=torch.is_grad_enabled())
+                return original(called, *args, **kwargs)
+
+            return call
+
+        self._patches.put(type(module), "__call__", only)
+
+    def _is_here(self) -> bool:
+        """Tell whether anybody wants to know: a forked worker has no part in it, nor has a recomputed forward."""
+        is_recomputed = torch._C._current_graph_task_id() != -1
+        return bool(self._patches) and os.getpid() == self._process and not is_recomputed
+
+    def _any_module(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def call(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+            # Asked first: a compiler that follows us must find nothing of ours.
+            if not torch.compiler.is_compiling() and self._is_here():
+                if self._watching_all and (watched := self._called(module)) is not None:
+                    self.watch(watched)
+                # Also later: who took the bound method before, as generate() does, calls this for ever.
+                if self._watched is not None and self._watched() is module:
+                    self._rule.model_called(with_gradients=torch.is_grad_enabled())
+            return original(module, *args, **kwargs)
+
+        return call
+
+    def _batch(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        @functools.wraps(original)
+        def next_batch(loader: Any) -> Any:
+            if not self._patches or os.getpid() != self._process:
+                return original(loader)
+            self._rule.batch_asked()
+            try:
+                batch = original(loader)
+            except StopIteration:
+                if self._loader is not None and self._loader() is loader:
+                    self._rule.batches_ended()
+                raise
+            self._loader = weakref.ref(loader, self._loader_gone)
+            self._rule.batch_given(id(loader._dataset))
+            return batch
+
+        return next_batch
+
+    def _loader_gone(self, gone: weakref.ref[Any]) -> None:
+        if gone is self._loader:
+            self._rule.batches_ended()
+
+    def _optimizer_made(self, original: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(original)
+        def init(optimizer: Optimizer, *args: Any, **kwargs: Any) -> None:
+            original(optimizer, *args, **kwargs)
+            if self._patches and os.getpid() == self._process:
+                parameters = (each for group in optimizer.param_groups for each in group["params"])
+                self._rule.optimizer_made(of_modules=any(isinstance(each, nn.Parameter) for each in parameters))
+
+        return init
+
+    def _optimizer_steps(self, optimizer: Optimizer, *_: Any) -> None:
+        # Its end is seen by a hook of its own: those of all optimizers may not change while torch goes through them.
+        if optimizer not in self._hooked:
+            self._hooked.add(optimizer)
+            self._handles.append(optimizer.register_step_post_hook(self._optimizer_stepped))
+
+    def _optimizer_stepped(self, optimizer: Optimizer, *_: Any) -> None:
+        self._steps_seen += 1
+        if self._patches and os.getpid() == self._process:
+            self._rule.optimizer_stepped(id(optimizer))
+
+    def _scaled_step(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Take a step that a GradScaler leaves out, because of an overflow, for a step all the same."""
+
+        @functools.wraps(original)
+        def step(scaler: GradScaler, optimizer: Optimizer, *args: Any, **kwargs: Any) -> Any:
+            before = self._steps_seen
+            result = original(scaler, optimizer, *args, **kwargs)
+            if self._steps_seen == before:
+                self._optimizer_stepped(optimizer)
+            return result
+
+        return step
+
+    def _backward_called(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def backward(*args: Any, **kwargs: Any) -> Any:
+            with self._one_deeper():
+                result = original(*args, **kwargs)
+            if not self._backward.value and self._is_here():
+                self._passed_back(args[0] if args else None)
+                self._rule.backward_ended()
+            return result
+
+        return backward
+
+    @contextmanager
+    def _one_deeper(self) -> Iterator[None]:
+        self._backward.value += 1
+        try:
+            yield
+        finally:
+            self._backward.value -= 1

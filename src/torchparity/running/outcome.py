@@ -1,0 +1,66 @@
+"""The outcome of a recording, told when the script is over: its output is nobody's but its own until then."""
+
+from __future__ import annotations
+
+import io
+import logging
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass, field
+
+
+class LastStepDone(SystemExit):
+    """Ends the script after the last step that is wanted."""
+
+    def __init__(self, step: int) -> None:
+        super().__init__(0)
+        self.step = step
+
+
+@dataclass
+class Outcome:
+    """What became of a recording, as far as it is known."""
+
+    lines: list[str] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    steps: int = 0
+    has_torch: bool = False
+    has_model: bool = False
+    is_last_step_done: bool = False
+
+    @contextmanager
+    def catching_output(self) -> Iterator[None]:
+        """Keep what the recording prints for the end."""
+        caught = io.StringIO()
+        try:
+            with redirect_stdout(caught):
+                yield
+        finally:
+            self.lines += caught.getvalue().splitlines()
+
+    def tell(self) -> None:
+        """Print everything to stderr."""
+        if sys.stderr is not None:
+            print(*(f"{line}\n" for line in self.lines), sep="", end="", file=sys.stderr, flush=True)  # noqa: T201
+
+
+class Keeping(logging.Handler):
+    """Keeps what torchparity logs for the end; a script may have sent all logs to its stdout."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__(logging.WARNING)
+        self._outcome = outcome
+        self._logger = logging.getLogger("torchparity")
+
+    def attach(self) -> None:
+        self._logger.addHandler(self)
+        self._logger.propagate = False
+
+    def detach(self) -> None:
+        self._logger.removeHandler(self)
+        self._logger.propagate = True
+        self._logger.disabled = False  # a script that configures logging switches off the loggers it does not know
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._outcome.lines.append(record.getMessage())

@@ -1,0 +1,114 @@
+"""The rule that says where the steps of a script begin and end, from what the script does; docs/run.md explains it.
+
+optimizer made?   a step ends with          and is noticed
+yes               optimizer.step            at the next batch of a DataLoader that is being read, else at once
+no                backward                  at the next batch, else at the next call of the model
+no                a call of the model       at the next batch, else at the next call of the model
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Protocol
+
+
+class Steps(Protocol):
+    """What is told where steps begin and end; `pause` leaves out what does not belong to a step."""
+
+    def begin(self) -> None: ...
+
+    def pause(self) -> None: ...
+
+    def end(self) -> None: ...
+
+
+class StepRule:
+    """Told what a script does, it tells `steps` where a step begins and ends."""
+
+    def __init__(self, steps: Steps) -> None:
+        self._steps = steps
+        self._trains = False  # an optimizer was made
+        self._has_model = self._has_backward = self._has_begun = False  # ever
+        self._is_open = self._is_paused = False
+        self._was_called = self._was_passed_back = False  # in this step
+        self._stepped: set[Hashable] = set()  # optimizers, in this step
+        self._is_reading = False  # a DataLoader is in the middle of its batches
+        self._ignores_batches = False  # an optimizer stepped twice for one batch
+        self._data: Hashable = None  # what the last batch was taken from
+        self._training_data: set[Hashable] = set()
+
+    def optimizer_made(self, *, of_modules: bool) -> None:
+        """An optimizer was made; where it has no parameters of modules, no call of a model will begin a step."""
+        self._trains = True
+        if not of_modules and not self._has_model and not self._is_open:
+            self._begin()
+
+    def batch_asked(self) -> None:
+        """A DataLoader is asked for its next batch."""
+        is_done = bool(self._stepped) if self._trains else self._was_called or self._was_passed_back
+        if is_done and not self._ignores_batches:
+            self._end()
+
+    def batch_given(self, data: Hashable) -> None:
+        """A DataLoader gave a batch of some data."""
+        self._is_reading, self._data = True, data
+        is_of_training = not self._trains or data in self._training_data
+        if self._ignores_batches or not (is_of_training or not self._has_begun):
+            return
+        if not self._is_open or (self._is_paused and is_of_training):
+            self._begin()
+
+    def batches_ended(self) -> None:
+        """The DataLoader that gave the last batch has no more, or is gone."""
+        self._is_reading = False
+
+    def model_called(self, *, with_gradients: bool) -> None:
+        """The model is about to be called."""
+        self._has_model = True
+        if self._trains and not with_gradients:
+            self._evaluate()
+            return
+        is_next = self._was_passed_back or (self._was_called and not self._has_backward)
+        if is_next and not self._trains and not self._is_reading:
+            self._end()
+        if not self._is_open or self._is_paused:
+            self._begin()
+        self._was_called = True
+        if self._data is not None:
+            self._training_data.add(self._data)
+
+    def backward_ended(self) -> None:
+        """A backward pass that the script asked for is over."""
+        self._has_backward = self._was_passed_back = True
+        if not self._trains and not self._has_model and not self._is_reading:
+            self._end()
+            self._begin()
+
+    def optimizer_stepped(self, optimizer: Hashable) -> None:
+        """An optimizer has stepped."""
+        self._trains = True
+        self._ignores_batches = self._ignores_batches or optimizer in self._stepped
+        self._stepped.add(optimizer)
+        if not self._is_reading or self._ignores_batches:
+            self._end()
+            if not self._has_model:
+                self._begin()
+
+    def _evaluate(self) -> None:
+        """Leave out a call without gradients in a script that trains, unless it is in the middle of a step."""
+        if self._stepped:
+            self._end()
+        if self._is_open and not self._is_paused and not self._was_called:
+            self._is_paused = True
+            self._steps.pause()
+
+    def _begin(self) -> None:
+        self._is_open, self._is_paused, self._has_begun = True, False, True
+        self._steps.begin()
+
+    def _end(self) -> None:
+        self._was_called = self._was_passed_back = False
+        self._stepped.clear()
+        if self._is_open:
+            self._is_open = self._is_paused = False
+            self._steps.end()

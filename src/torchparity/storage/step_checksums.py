@@ -1,0 +1,94 @@
+"""One checksum of the weights and the loss for every so many steps, in one small file per rank.
+
+    {run}/checksums_rank0.jsonl     a header, and then a line for each step that was looked at
+
+A line is written and flushed when its step is over, so a training that is cut off leaves those before it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torchparity.errors import DamagedFileError, RunWriteError
+
+_LARGEST = 64 << 20
+_NAME = "checksums_rank{rank}.jsonl"
+
+
+@dataclass(frozen=True)
+class StepChecksum:
+    """What held after a step: a checksum of all weights, and the loss as text, which has every digit of it."""
+
+    step: int
+    weights: str
+    loss: str
+
+
+@dataclass(frozen=True)
+class StepChecksums:
+    """The checksums of one rank; `command` are the words that started the script, `start` is before all steps."""
+
+    every: int
+    command: Sequence[str]
+    start: str
+    steps: Sequence[StepChecksum]
+
+
+def checksum_file(folder: Path, rank: int) -> Path:
+    return folder / _NAME.format(rank=rank)
+
+
+def ranks_with_checksums(folder: Path) -> list[int]:
+    """Return the ranks that have a file of checksums in a folder."""
+    if not os.path.isdir(folder):  # which answers for whatever is no path, too
+        return []
+    numbers = (file.stem.removeprefix("checksums_rank") for file in folder.glob(_NAME.format(rank="*")))
+    return sorted(int(number) for number in numbers if number.isdecimal() and len(number) < 8)
+
+
+class ChecksumWriter:
+    """Writes the file of one rank."""
+
+    def __init__(self, path: Path, *, every: int, command: Sequence[str], start: str) -> None:
+        self._path = path
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(_line({"every": every, "command": list(command), "start": start}))
+        except OSError as error:
+            raise RunWriteError(path, error.strerror or str(error)) from None
+
+    def add(self, checksum: StepChecksum) -> None:
+        try:
+            with self._path.open("a") as file:
+                file.write(_line({"step": checksum.step, "weights": checksum.weights, "loss": checksum.loss}))
+        except OSError as error:
+            raise RunWriteError(self._path, error.strerror or str(error)) from None
+
+
+def read_checksums(folder: Path, rank: int) -> StepChecksums:
+    """Read the file of one rank; a last line that was cut off is left out."""
+    path = checksum_file(folder, rank)
+    try:
+        if path.stat().st_size > _LARGEST:
+            raise DamagedFileError(path, "it is too large for a file of checksums")
+        lines = path.read_text(encoding="utf-8").split("\n")[:-1]
+        header, *steps = [json.loads(line) for line in lines]
+        return StepChecksums(
+            every=int(header["every"]),
+            command=[str(word) for word in header["command"]],
+            start=str(header["start"]),
+            steps=[StepChecksum(int(step["step"]), str(step["weights"]), str(step["loss"])) for step in steps],
+        )
+    except OSError as error:
+        raise DamagedFileError(path, f"it cannot be read ({error.strerror})") from None
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise DamagedFileError(path, f"it is no file of checksums ({type(error).__name__})") from None
+
+
+def _line(fields: Mapping[str, Any]) -> str:
+    return json.dumps(fields) + "\n"

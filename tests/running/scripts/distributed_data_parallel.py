@@ -1,0 +1,38 @@
+"""DistributedDataParallel on the CPU; start it with torchrun."""
+
+import hashlib
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data.distributed import DistributedSampler
+
+
+def fingerprint(model):
+    state = b"".join(value.float().numpy().tobytes() for value in model.state_dict().values())
+    return hashlib.sha256(state).hexdigest()
+
+
+torch.set_num_threads(1)
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+torch.manual_seed(4)
+data = TensorDataset(torch.randn(8, 4), torch.randn(8, 1))
+model = DistributedDataParallel(nn.Sequential(nn.Linear(4, 8), nn.SiLU(), nn.Linear(8, 1)))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+losses = []
+for inputs, wanted in DataLoader(data, batch_size=2, sampler=DistributedSampler(data, shuffle=False)):
+    optimizer.zero_grad()
+    loss = nn.functional.mse_loss(model(inputs), wanted)
+    loss.backward()
+    optimizer.step()
+    losses.append(loss.detach())
+gathered = [torch.zeros(len(losses)) for _ in range(dist.get_world_size())]
+dist.all_gather(gathered, torch.stack(losses))
+if rank == 0:
+    for number, of_rank in enumerate(gathered):
+        print("rank", number, "losses", of_rank.tolist())
+    print("weights", fingerprint(model))
+dist.destroy_process_group()
