@@ -55,13 +55,14 @@ ALLOWED = {
         *("errors", "kernels", "naming", "overwrites", "plugins", "records", "report", "storage", "text", "version"),
         "whole_file",
     },
+    "in_lockstep": {"comparing", "devices", "errors", "recording", "storage"},
     "report": {"errors", "naming", "records", "summaries", "text", "whole_file"},
     "cli": {
         *("comparing", "config", "errors", "kernels", "naming", "plugins", "records", "report", "storage"),
         *("version", "text"),
     },
     "__main__": {"cli"},
-    "": {"comparing", "errors", "lazy", "randomness", "recording", "records", "storage", "tensors", "version"},
+    "": {"comparing", "errors", "in_lockstep", "lazy", "randomness", "recording", "records", "storage", "tensors", "version"},
 }
 # Inside a package a room may import what stands in its row; "" is what lies directly in the package.
 ROOMS = {
@@ -107,7 +108,7 @@ ROOMS = {
     "report": {"workbook": {""}, "formats": {"", "workbook"}, "": set()},
     "cli": {"terminal": set(), "": {"terminal"}},
 }
-TORCH_PACKAGES = {"calls", "devices", "ops", "recording", "randomness"}
+TORCH_PACKAGES = {"calls", "devices", "in_lockstep", "ops", "recording", "randomness"}
 TORCH_FILES = {
     "tensors.torch_tensors",
     "kernels.cuda_waiting",
