@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import get_args
 
 from torch import nn
 
 from torchparity.comparing import Alignment, Comparison, Options
+from torchparity.comparing.options import refuse_unknown_patterns
 from torchparity.comparing.part import PartComparison
 from torchparity.errors import ConfigError
 from torchparity.in_lockstep.inputs import InputsOrMaker, device_of
-from torchparity.in_lockstep.options import Level, Loss, Optimizers, Plan, Task
+from torchparity.in_lockstep.options import Level, Loss, Optimizers, Plan, Task, check_choice
 from torchparity.in_lockstep.random_numbers import RandomState
 from torchparity.in_lockstep.result import LockstepResult
 from torchparity.in_lockstep.runner import ModelRunner
@@ -47,6 +49,7 @@ def lockstep(
     """
     plan = Plan(backward, loss, steps, optimizers, level, task, cast_inputs)
     patterns = (ignore,) if isinstance(ignore, str) else tuple(ignore)
+    check_choice("align", align, get_args(Alignment))
     options = Options(by=align, ignore=patterns, tolerance=tolerance)
     _check_models(model_a, model_b, trains=optimizers is not None)
     before = RandomState()
@@ -79,6 +82,7 @@ def _run(candidate: ModelRunner, baseline: ModelRunner, inputs: InputsOrMaker, o
 def _compared(candidate: ModelRunner, baseline: ModelRunner, options: Options, notes: list[str]) -> PartComparison:
     """Compare the step that both just ran; their values are let go of."""
     mine, other = candidate.take(), baseline.take()
+    refuse_unknown_patterns(options.patterns, ((name, mine.construct) for name in mine.records))
     part = PartComparison(mine, other, options)
     notes += part.notes
     for side, recorded in (("candidate", mine), ("baseline", other)):

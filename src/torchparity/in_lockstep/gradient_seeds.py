@@ -18,7 +18,7 @@ def run_backward(output: Any, loss: Loss | None) -> None:
         value = loss(output)
         if not isinstance(value, torch.Tensor) or value.numel() != 1:
             raise ConfigError(f"loss returned a {_described(value)}; it must return a tensor of one number.")
-        value.backward()
+        torch.autograd.backward([value])
         return
     roots = [tensor for tensor in tensors_in(output) if tensor.requires_grad and _is_inexact(tensor)]
     if not roots:
@@ -36,7 +36,8 @@ def seed_for(tensor: torch.Tensor) -> torch.Tensor:
     """
     count = tensor.numel()
     waves = np.cos(np.arange(count, dtype=np.float64)) / max(count, 1) ** 0.5
-    return torch.from_numpy(waves).reshape(tensor.shape).to(device=tensor.device, dtype=tensor.dtype)
+    # In two moves: not every device has float64.
+    return torch.from_numpy(waves).reshape(tensor.shape).to(tensor.dtype).to(tensor.device)
 
 
 def tensors_in(output: Any) -> Iterator[torch.Tensor]:

@@ -26,7 +26,7 @@ def inputs_for(model: nn.Module, inputs: InputsOrMaker, *, cast: bool) -> tuple[
     made = (
         inputs(device or torch.device("cpu")) if callable(inputs) and not isinstance(inputs, torch.Tensor) else inputs
     )
-    floating = (tensor.dtype for tensor in _tensors_of(model) if tensor.is_floating_point())
+    floating = (tensor.dtype for tensor in _tensors_of(model) if tensor.dtype.is_floating_point)
     copies = _Copies(device, next(floating, None) if cast else None)
     if isinstance(made, Mapping):
         return [], {str(name): copies.of(value) for name, value in made.items()}

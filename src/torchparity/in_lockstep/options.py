@@ -45,8 +45,8 @@ class Plan:
     cast_inputs: bool
 
     def __post_init__(self) -> None:
-        _check_choice("level", self.level, get_args(Level))
-        _check_choice("task", self.task, get_args(Task))
+        check_choice("level", self.level, get_args(Level))
+        check_choice("task", self.task, get_args(Task))
         if type(self.steps) is not int or self.steps < 1:
             raise ConfigError(f"lockstep was given steps={self.steps!r}; it is a whole number from 1 on.")
         for name, given in (("loss", self.loss), ("optimizers", self.optimizers)):
@@ -54,7 +54,8 @@ class Plan:
                 raise ConfigError(f"lockstep uses {name} with gradients alone; say backward=True too.")
 
 
-def _check_choice(field: str, value: object, choices: tuple[str, ...]) -> None:
+def check_choice(field: str, value: object, choices: tuple[str, ...]) -> None:
+    """Raise `ConfigError` for an option that is none of the choices."""
     if value not in choices:
         hint = nearest(str(value), choices)
         raise ConfigError(f"lockstep was given {field}={value!r}.{hint} There are: {', '.join(choices)}.")

@@ -36,7 +36,11 @@ class MemoryRecording:
     def step(self) -> Iterator[None]:
         """Record what runs inside the block as one step."""
         self._session.start(self._model)
-        yield
+        try:
+            yield
+        except BaseException as error:
+            self._session.close(error)
+            raise
         self._session.step()
 
     def take(self) -> MemoryPart:
