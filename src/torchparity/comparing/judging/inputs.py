@@ -18,7 +18,7 @@ from torchparity.records import Origin, TensorLeaf
 # device before the recording began: a few units in the last place.
 _UNITS_OF_COPIES = 4.0
 # What a call whose partner is not known may enlarge a deviation by.
-_GAIN_OF_A_CALL = 20.0
+GAIN_OF_A_CALL = 20.0
 # Where no backward record tells what a gradient was when it left.
 _MARGIN_OF_UNSEEN_BACKWARD = 100.0
 # A view of part of an output may be off where the statistics of the whole show nothing.
@@ -63,10 +63,10 @@ def _computed(
     """Return a finding where those who made an input agree and the input does not."""
     sources = [text_of(origin) for origin in makers]
     other = [origin for origin in context.flow.baseline_origins(entry) if origin.kind == "record"]
-    alone = _only_in_one_run(context, makers, other)
+    alone = only_in_one_run(context, makers, other)
     if alone is not None:
-        if _is_beyond_ancestors(context, entry, alone):
-            return _of_call_alone(context, record, entry, alone)
+        if is_beyond_ancestors(context, entry, alone):
+            return of_call_alone(context, record, entry, alone)
         return None
     if any(origin.kind == "earlier" and origin.step not in context.earlier for origin in makers):
         return _from_unseen_step(context, record, entry, sources)
@@ -108,7 +108,7 @@ def is_raw_memory(context: PartContext, entry: ItemComparison) -> bool:
     return all(maker is None or (maker.deviation == 0 and _received_equals(maker)) for maker in makers)
 
 
-def _only_in_one_run(context: PartContext, mine: Sequence[Origin], other: Sequence[Origin]) -> str | None:
+def only_in_one_run(context: PartContext, mine: Sequence[Origin], other: Sequence[Origin]) -> str | None:
     """Return the record that made the input in one run and has no partner in the other."""
     for origin in mine:
         if origin.kind == "record" and origin.name not in context.by_name:
@@ -116,7 +116,7 @@ def _only_in_one_run(context: PartContext, mine: Sequence[Origin], other: Sequen
     return next((origin.name for origin in other if origin.name not in context.paired_in_baseline), None)
 
 
-def _is_beyond_ancestors(context: PartContext, entry: ItemComparison, alone: str) -> bool:
+def is_beyond_ancestors(context: PartContext, entry: ItemComparison, alone: str) -> bool:
     """Tell whether an input is further off than a call in one run alone makes of what it was computed from.
 
     Numbers that were chosen, such as indices, may be any if what they were chosen from differs at all.
@@ -125,7 +125,7 @@ def _is_beyond_ancestors(context: PartContext, entry: ItemComparison, alone: str
     if None in deviations or (any(deviations) and not coarser_unit(entry.pair)):
         return False
     largest = max((deviation for deviation in deviations if deviation is not None), default=0.0)
-    return entry.deviation is not None and entry.deviation > tolerance(entry.pair) + _GAIN_OF_A_CALL * largest
+    return entry.deviation is not None and entry.deviation > tolerance(entry.pair) + GAIN_OF_A_CALL * largest
 
 
 def _counts_nothing(maker: JudgedRecord) -> bool:
@@ -138,7 +138,7 @@ def _received_equals(maker: JudgedRecord) -> bool:
     return all(entry.deviation == 0 for entry in maker.items if entry.is_input and are_tensors(entry))
 
 
-def _of_call_alone(context: PartContext, record: JudgedRecord, entry: ItemComparison, alone: str) -> Finding:
+def of_call_alone(context: PartContext, record: JudgedRecord, entry: ItemComparison, alone: str) -> Finding:
     """Return a finding about a call that only one run makes: at the call, if it is the candidate's."""
     extra = context.candidates_alone(alone)
     if extra is None or not extra.items:

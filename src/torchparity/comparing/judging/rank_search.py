@@ -14,6 +14,7 @@ from torchparity.comparing.judging.arguments import (
 )
 from torchparity.comparing.judging.choices import OtherChoices
 from torchparity.comparing.judging.context import PartContext
+from torchparity.comparing.judging.handed_out import handed_out_finding
 from torchparity.comparing.judging.inputs import input_finding, is_raw_memory
 from torchparity.comparing.judging.judged_record import JudgedRecord, is_mask, is_whole, split_items
 from torchparity.comparing.judging.limits import Limits
@@ -85,6 +86,7 @@ class RankSearch:
     def _judge(self, context: PartContext, record: JudgedRecord) -> None:
         reads_raw_memory = self._split(context, record)
         if record.name in context.containers or (record.is_module and forward_of(record.name) in context.containers):
+            self._judge_handed_out(context, record)
             return
         if record.direction == "debug":
             found = saved_value_finding(context, record)
@@ -100,6 +102,12 @@ class RankSearch:
         elif self.unexplained is None:
             self._note_unexplained(context, record)
         self._note_equality(context, record)
+
+    def _judge_handed_out(self, context: PartContext, record: JudgedRecord) -> None:
+        if record.name not in self._tainted[context.part.step] and not self._is_tainted(context, record):
+            found = handed_out_finding(context, record)
+            if found is not None:
+                self._add(context, record, found)
 
     def _note_unexplained(self, context: PartContext, record: JudgedRecord) -> None:
         """Keep the first result that is off by what nothing explains; one in another order only if it stays so."""
@@ -137,7 +145,9 @@ class RankSearch:
         if record.passes_on:
             arguments = differing_arguments(record, self._rounding_of_numbers(context, record))
             certain = [argument for argument in arguments if not argument.is_one_sided]
-            return self._of_arguments(context, record, certain, None, is_shown=True) if certain else None
+            if certain:
+                return self._of_arguments(context, record, certain, None, is_shown=True)
+            return handed_out_finding(context, record)
         rounding = self._rounding_of_numbers(context, record)
         returned = output_finding(context, record, reads_raw_memory=reads_raw_memory)
         if returned is not None and returned.deviation <= _GAIN_OF_NUMBERS * rounded_numbers(record, rounding):
