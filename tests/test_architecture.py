@@ -55,7 +55,8 @@ ALLOWED = {
         *("errors", "kernels", "naming", "overwrites", "plugins", "records", "report", "storage", "text", "version"),
         "whole_file",
     },
-    "in_lockstep": {"comparing", "devices", "errors", "recording", "storage"},
+    "in_lockstep": {"calls", "comparing", "devices", "errors", "recording", "storage"},
+    "integrations": {"in_lockstep"},
     "report": {"errors", "naming", "records", "summaries", "text", "whole_file"},
     "cli": {
         *("comparing", "config", "errors", "kernels", "naming", "plugins", "records", "report", "storage"),
@@ -113,6 +114,7 @@ ROOMS = {
 }
 TORCH_PACKAGES = {"calls", "devices", "in_lockstep", "ops", "recording", "randomness"}
 TORCH_FILES = {
+    "integrations.pytest",  # for typing alone
     "tensors.torch_tensors",
     "kernels.cuda_waiting",
     "kernels.arenas",  # for typing alone

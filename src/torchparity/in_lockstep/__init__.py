@@ -4,7 +4,8 @@ Not called `lockstep`: the public function has that name, and importing a packag
 """
 
 from torchparity.in_lockstep.entry import lockstep
+from torchparity.in_lockstep.inputs import Inputs
 from torchparity.in_lockstep.options import LockstepFields
 from torchparity.in_lockstep.result import LockstepResult
 
-__all__ = ["LockstepFields", "LockstepResult", "lockstep"]
+__all__ = ["Inputs", "LockstepFields", "LockstepResult", "lockstep"]

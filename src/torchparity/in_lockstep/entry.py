@@ -13,7 +13,8 @@ from torchparity.comparing import Alignment, Comparison, Options
 from torchparity.comparing.options import refuse_unknown_patterns
 from torchparity.comparing.part import PartComparison
 from torchparity.errors import ConfigError
-from torchparity.in_lockstep.inputs import InputsOrMaker, device_of
+from torchparity.in_lockstep.inputs import Inputs, device_of
+from torchparity.in_lockstep.modules import module_partners
 from torchparity.in_lockstep.options import Level, Loss, Optimizers, Plan, Task, check_choice
 from torchparity.in_lockstep.random_numbers import RandomState
 from torchparity.in_lockstep.result import LockstepResult
@@ -23,7 +24,7 @@ from torchparity.in_lockstep.runner import ModelRunner
 def lockstep(
     model_a: nn.Module,
     model_b: nn.Module,
-    inputs: InputsOrMaker,
+    inputs: Inputs,
     *,
     backward: bool = False,
     loss: Loss | None = None,
@@ -50,8 +51,9 @@ def lockstep(
     plan = Plan(backward, loss, steps, optimizers, level, task, cast_inputs)
     patterns = (ignore,) if isinstance(ignore, str) else tuple(ignore)
     check_choice("align", align, get_args(Alignment))
-    options = Options(by=align, ignore=patterns, tolerance=tolerance)
     _check_models(model_a, model_b, trains=optimizers is not None)
+    partners = module_partners(model_a, model_b)
+    options = Options(by=align, module_partners=partners, ignore=patterns, tolerance=tolerance)
     before = RandomState()
     try:
         return _run(ModelRunner(model_a, plan, 0), ModelRunner(model_b, plan, 1), inputs, options)
@@ -59,7 +61,7 @@ def lockstep(
         before.restore()
 
 
-def _run(candidate: ModelRunner, baseline: ModelRunner, inputs: InputsOrMaker, options: Options) -> LockstepResult:
+def _run(candidate: ModelRunner, baseline: ModelRunner, inputs: Inputs, options: Options) -> LockstepResult:
     parts: list[PartComparison] = []
     notes: list[str] = []
     with ExitStack() as stack:

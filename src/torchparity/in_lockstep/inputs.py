@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import nn
 
-Inputs = Any  # a tensor, a tuple or list of arguments, a mapping of keyword arguments
-InputsOrMaker = Inputs | Callable[[torch.device], Inputs]
+# One argument, several, keyword arguments, or a function that makes any of these for a device.
+Inputs = torch.Tensor | Sequence[object] | Mapping[str, object] | Callable[[torch.device], object]
 
 
 def device_of(model: nn.Module) -> torch.device | None:
@@ -17,15 +17,13 @@ def device_of(model: nn.Module) -> torch.device | None:
     return next((tensor.device for tensor in _tensors_of(model)), None)
 
 
-def inputs_for(model: nn.Module, inputs: InputsOrMaker, *, cast: bool) -> tuple[list[Any], dict[str, Any]]:
+def inputs_for(model: nn.Module, inputs: Inputs, *, cast: bool) -> tuple[list[Any], dict[str, Any]]:
     """Return the arguments and keyword arguments of one call: copies on the model's device.
 
     With `cast` floating tensors get the dtype of the model's first floating parameter or buffer.
     """
     device = device_of(model)
-    made = (
-        inputs(device or torch.device("cpu")) if callable(inputs) and not isinstance(inputs, torch.Tensor) else inputs
-    )
+    made: object = inputs(device or torch.device("cpu")) if callable(inputs) else inputs
     floating = (tensor.dtype for tensor in _tensors_of(model) if tensor.dtype.is_floating_point)
     copies = _Copies(device, next(floating, None) if cast else None)
     if isinstance(made, Mapping):

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from torchparity.in_lockstep.gradient_seeds import run_backward
-from torchparity.in_lockstep.inputs import InputsOrMaker, inputs_for
+from torchparity.in_lockstep.inputs import Inputs, inputs_for
 from torchparity.in_lockstep.options import Plan
 from torchparity.in_lockstep.traces import buffers_put_back, gradients_put_back
 from torchparity.recording.in_memory import MemoryRecording
@@ -41,7 +41,7 @@ class ModelRunner:
     ) -> None:
         self._recording.__exit__(kind, error, trace)
 
-    def run_step(self, inputs: InputsOrMaker) -> None:
+    def run_step(self, inputs: Inputs) -> None:
         """Run and record one step."""
         with ExitStack() as stack:
             stack.enter_context(gradients_put_back(self.model))
