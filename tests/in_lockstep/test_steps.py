@@ -117,6 +117,7 @@ WRONG = {
     "a tolerance": ({"tolerance": -1.0}, "tolerance -1.0"),
     "an alignment": ({"align": "nearest"}, "align='nearest'"),
     "a loss of many numbers": ({"backward": True, "loss": lambda y: y}, r"shape \[4, 8, 31\].*one number"),
+    "a misspelt option": ({"tolerence": 1.0}, "no option 'tolerence'. Did you mean 'tolerance'"),
     "a pattern": ({"ignore": ["Functional.conv.*"]}, "names no record"),
 }
 

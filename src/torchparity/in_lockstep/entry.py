@@ -10,6 +10,7 @@ from typing import get_args
 from torch import nn
 
 from torchparity.comparing import Alignment, Comparison, Options
+from torchparity.comparing.entry import with_nearest_option
 from torchparity.comparing.options import refuse_unknown_patterns
 from torchparity.comparing.part import PartComparison
 from torchparity.errors import ConfigError
@@ -21,6 +22,7 @@ from torchparity.in_lockstep.result import LockstepResult
 from torchparity.in_lockstep.runner import ModelRunner
 
 
+@with_nearest_option
 def lockstep(
     model_a: nn.Module,
     model_b: nn.Module,
