@@ -192,3 +192,17 @@ def test_a_recording_around_it_goes_on(tmp_path):
     assert result.verdict.agreement.is_identical
     records = torchparity.open_run(tmp_path / "run").part().records
     assert {"Module.Net.forward.0", "Module.Net.forward.1"} <= records.keys()
+
+
+@pytest.mark.parametrize("backward", [False, True])
+def test_in_inference_mode_it_works_and_leaves_nothing(backward):
+    with torch.inference_mode():
+        inputs = torch.randn(8, 4)
+    model = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4))
+
+    with torch.inference_mode():
+        result = torchparity.lockstep(model, copy.deepcopy(model), inputs, backward=backward)
+
+    assert result.verdict.agreement.is_identical
+    assert model[1].num_batches_tracked == 0 and torch.equal(model[1].running_var, torch.ones(4))
+    assert ("Functional.batch_norm.0.backward" in result.comparison.parts[0].candidate.records) is backward

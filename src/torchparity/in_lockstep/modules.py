@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from torch import nn
+from torch.nn.parameter import is_lazy
 
 from torchparity.calls import named_modules
 
@@ -31,4 +32,5 @@ def _by_path(model: nn.Module) -> dict[str, tuple[nn.Module, str]]:
 
 
 def _shapes_of(module: nn.Module) -> Shapes:
-    return {name: tuple(tensor.shape) for name, tensor in (*module.named_parameters(), *module.named_buffers())}
+    tensors = (*module.named_parameters(), *module.named_buffers())
+    return {name: () if is_lazy(tensor) else tuple(tensor.shape) for name, tensor in tensors}

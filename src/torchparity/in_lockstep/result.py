@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from torchparity.comparing import Comparison, Verdict, exit_code
@@ -21,7 +20,7 @@ class LockstepResult:
     candidate_output: Any
     baseline_output: Any
 
-    @cached_property
+    @property
     def verdict(self) -> Verdict:
         """The answer: the kind of difference, where it is, and the sentence that says so."""
         return self.comparison.verdict
