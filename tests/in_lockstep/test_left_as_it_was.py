@@ -199,9 +199,10 @@ def test_in_inference_mode_it_works_and_leaves_nothing(backward):
     with torch.inference_mode():
         inputs = torch.randn(8, 4)
     model = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4))
+    twin = copy.deepcopy(model)
 
     with torch.inference_mode():
-        result = torchparity.lockstep(model, copy.deepcopy(model), inputs, backward=backward)
+        result = torchparity.lockstep(model, twin, inputs, backward=backward)
 
     assert result.verdict.agreement.is_identical
     assert model[1].num_batches_tracked == 0 and torch.equal(model[1].running_var, torch.ones(4))
