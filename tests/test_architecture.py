@@ -53,18 +53,22 @@ ALLOWED = {
         *("calls", "config", "devices", "errors", "kernels", "naming", "ops", "records", "storage", "tensors", "text"),
     },
     "running": {"calls", "config", "errors", "recording", "storage", "text"},
-    "integrations": {"config", "recording"},
+    "integrations": {"config", "in_lockstep", "recording"},
     "comparing": {
         *("errors", "kernels", "naming", "overwrites", "plugins", "records", "report", "storage", "text", "version"),
         "whole_file",
     },
+    "in_lockstep": {"calls", "comparing", "devices", "errors", "recording", "storage"},
     "report": {"errors", "naming", "records", "summaries", "text", "whole_file"},
     "cli": {
         *("comparing", "config", "errors", "kernels", "naming", "plugins", "records", "report", "storage"),
         *("version", "text", "running"),
     },
     "__main__": {"cli"},
-    "": {"comparing", "errors", "lazy", "randomness", "recording", "records", "storage", "tensors", "version"},
+    "": {
+        *("comparing", "errors", "in_lockstep", "lazy", "randomness", "recording", "records", "storage", "tensors"),
+        "version",
+    },
 }
 # Inside a package a room may import what stands in its row; "" is what lies directly in the package.
 ROOMS = {
@@ -114,8 +118,9 @@ ROOMS = {
     "cli": {"terminal": set(), "": {"terminal"}},
 }
 MOST_FILES = 20  # in one folder
-TORCH_PACKAGES = {"calls", "devices", "ops", "recording", "randomness", "running", "integrations"}
+TORCH_PACKAGES = {"calls", "devices", "in_lockstep", "ops", "recording", "randomness", "running", "integrations"}
 TORCH_FILES = {
+    "integrations.pytest",  # for typing alone
     "tensors.torch_tensors",
     "kernels.cuda_waiting",
     "kernels.arenas",  # for typing alone

@@ -14,6 +14,7 @@ from torchparity.version import __version__ as __version__
 if TYPE_CHECKING:
     from torchparity.comparing import Comparison, compare
     from torchparity.errors import ParityError
+    from torchparity.in_lockstep import LockstepResult, lockstep
     from torchparity.randomness import random_save, seed_all
     from torchparity.recording import Capture, PrecisionDebugger, capture, module_dump, module_dump_end
     from torchparity.records import Record, StackGroup, TensorLeaf, ValueLeaf, describe
@@ -25,6 +26,7 @@ __all__ = [
     "Capture",
     "Comparison",
     "HostTensor",
+    "LockstepResult",
     "ParityError",
     "PrecisionDebugger",
     "Record",
@@ -38,6 +40,7 @@ __all__ = [
     "compare",
     "describe",
     "from_torch",
+    "lockstep",
     "module_dump",
     "module_dump_end",
     "open_run",
@@ -50,6 +53,7 @@ _HOME = {
     "Capture": "recording",
     "Comparison": "comparing",
     "HostTensor": "tensors",
+    "LockstepResult": "in_lockstep",
     "ParityError": "errors",
     "PrecisionDebugger": "recording",
     "Record": "records",
@@ -63,6 +67,7 @@ _HOME = {
     "compare": "comparing",
     "describe": "records",
     "from_torch": "tensors.torch_tensors",
+    "lockstep": "in_lockstep",
     "module_dump": "recording",
     "module_dump_end": "recording",
     "open_run": "storage",

@@ -86,6 +86,16 @@ def compare(candidate: Path, baseline: Path, folder: Path) -> str:
     return comparison.headline()
 
 
+def run_side_by_side() -> str:
+    """Compare two models in memory."""
+    candidate, baseline = torch.nn.Linear(4, 2), torch.nn.Linear(4, 2)
+    result = tp.lockstep(candidate, baseline, torch.ones(3, 4), backward=True, level="mix", task="tensor", steps=1)
+    assert_type(result, tp.LockstepResult)
+    assert_type(result.agrees, bool)
+    assert_type(result.verdict.sentence, str)
+    return result.headline
+
+
 def write(folder: Path) -> None:
     """Write a run without recording it."""
     values = tp.from_torch(torch.ones(3))
@@ -119,6 +129,7 @@ def main(folder: Path) -> None:
     debug(folder / "debug")
     write(folder / "written")
     draw(folder / "random")
+    run_side_by_side()
     try:
         tp.open_run(folder / "nowhere")
     except tp.ParityError as error:

@@ -19,7 +19,7 @@ _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
 
 
-def _with_nearest_option(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
+def with_nearest_option(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
     """Have a function answer a misspelt option with the nearest that there is."""
     options = list(signature(function).parameters)
 
@@ -62,7 +62,7 @@ def compare(
 ) -> Comparison: ...
 
 
-@_with_nearest_option
+@with_nearest_option
 def compare(
     candidate: str | Path | Mapping[str, object],
     baseline: str | Path,

@@ -18,9 +18,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     `stacks` says whether call stacks are shown, by default where there are any. `stack_path` is the file with
     those of a candidate of one part, where it is not beside the records. The mappings name items and modules of
-    the candidate with their partners in the baseline. `ignore` and `after` are patterns of records to go past;
-    `tolerance` is the relative deviation that counts as rounding, in place of the derived ones. `writes_tables`
-    says that tables will be wanted, so that what they need can be loaded while values are compared.
+    the candidate with their partners in the baseline; `module_partners` does so too, by what the calls of one module
+    have in common (`Module.fc.Linear`), and matches nothing that only looks alike. `ignore` and `after` are patterns
+    of records to go past; `tolerance` is the relative deviation that counts as rounding, in place of the derived ones.
+    `writes_tables` says that tables will be wanted, so that what they need can be loaded while values are compared.
     """
 
     by: Alignment = "order"
@@ -29,6 +30,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     stack_path: str | None = None
     data_mapping: Mapping[str, str] = msgspec.field(default_factory=dict)
     cell_mapping: Mapping[str, str] = msgspec.field(default_factory=dict)
+    module_partners: Mapping[str, str] = msgspec.field(default_factory=dict)
     ignore: tuple[str, ...] = ()
     after: str | None = None
     tolerance: float | None = None

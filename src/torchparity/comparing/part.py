@@ -17,7 +17,13 @@ from torchparity.comparing.measuring.values import ValueComparer
 from torchparity.comparing.msprobe.rows import Judgement, TableRow, judgements
 from torchparity.comparing.options import Options
 from torchparity.comparing.pairing.items import ItemPair, item_pairs
-from torchparity.comparing.pairing.mapping import mapped_pairs, renamed, renamed_modules
+from torchparity.comparing.pairing.mapping import (
+    mapped_pairs,
+    partner_name,
+    renamed,
+    renamed_modules,
+    with_partner_names,
+)
 from torchparity.comparing.pairing.records import Parents, RecordPair, align, parents_of
 from torchparity.naming import forward_of, is_module_name
 from torchparity.storage import RunPart
@@ -38,7 +44,8 @@ class PartComparison:
     ) -> None:
         self.candidate, self.baseline, self._options = candidate, baseline, options
         self.mode, self.notes = mode_of(candidate, baseline)
-        self._renamed_baseline = renamed_modules(baseline.records, options.cell_mapping, candidate.records)
+        by_partner = with_partner_names(baseline.records, options.module_partners)
+        self._renamed_baseline = renamed_modules(by_partner, options.cell_mapping, candidate.records)
         self.pairs = self._align()
         self.groups = self._compare(progress)
         self.comparisons = list(chain.from_iterable(self.groups))
@@ -121,6 +128,13 @@ class PartComparison:
         if mapping:
             back = {baseline: name for name, baseline in mapping.items()}
             of_baseline = {name: parent and renamed(parent, back) for name, parent in parents.baseline.items()}
+            parents = Parents(parents.candidate, of_baseline)
+        if self._options.module_partners:
+            back = {baseline: name for name, baseline in self._options.module_partners.items()}
+            of_baseline = {
+                partner_name(name, back): parent and partner_name(parent, back)
+                for name, parent in parents.baseline.items()
+            }
             parents = Parents(parents.candidate, of_baseline)
         return align(self.candidate.records, self._renamed_baseline, self._options.by, parents)
 

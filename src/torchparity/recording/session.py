@@ -21,7 +21,7 @@ from torchparity.recording.schedule.dump_enable import DumpEnable
 from torchparity.recording.schedule.tokens import TokenCounter, checked_range
 from torchparity.recording.setup import Models
 from torchparity.recording.step.saved_values import SavedValues
-from torchparity.recording.writing.output import Output
+from torchparity.recording.writing.step_output import StepOutput
 from torchparity.storage import SharedTensor
 from torchparity.text import counted
 
@@ -53,7 +53,9 @@ class Session:
     whatever goes wrong later is logged and the training goes on without recording.
     """
 
-    def __init__(self, config: CaptureConfig, *, config_path: Path | None = None) -> None:
+    def __init__(
+        self, config: CaptureConfig, *, config_path: Path | None = None, output: StepOutput | None = None
+    ) -> None:
         self._config, self._level = config, setup.level_of(config)
         self._recorder = setup.make_recorder(config, self._store)
         self._dispatcher = Dispatcher(self._recorder)
@@ -63,7 +65,7 @@ class Session:
         self._loader = LoaderInterceptor(begin_batch=self._begin_batch, end_batch=self._end_batch)
         self._life, self._state = Life.NEW, Step.NOT_BEGUN
         self._model: Models | None = None
-        self._output: Output | None = None
+        self._output = output  # a run on disk, opened at the first start, where none is given
         self._step = self._first_step = 0
         self._has_listened = False  # in this step
         self._tokens: TokenCounter | None = None

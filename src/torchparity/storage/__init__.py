@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from torchparity.storage.encoding import EncodedRecord, OriginTable, record_to_json
     from torchparity.storage.files.stored_tensor import MappedTensor, StoredTensor
     from torchparity.storage.formats import TensorFormat, TensorSink, TensorSource
+    from torchparity.storage.memory_part import MemoryPart
     from torchparity.storage.reading.run_reader import RunPart, RunReader, open_run
     from torchparity.storage.reading.summary import nonfinite_records, summarise
     from torchparity.storage.writing.run_writer import RunWriter
@@ -34,6 +35,7 @@ __all__ = [
     "DiskUsage",
     "EncodedRecord",
     "MappedTensor",
+    "MemoryPart",
     "OriginTable",
     "RunPart",
     "RunReader",
@@ -58,6 +60,7 @@ __getattr__ = lazy_names(
         "DiskUsage": "writing.space_limit",
         "EncodedRecord": "encoding",
         "MappedTensor": "files.stored_tensor",
+        "MemoryPart": "memory_part",
         "OriginTable": "encoding",
         "RunPart": "reading.run_reader",
         "RunReader": "reading.run_reader",

@@ -6,7 +6,9 @@ import pytest
 
 import torchparity
 from tests.support.dumps import call, constant, write_dump
+from torchparity.comparing.pairing.mapping import with_partner_names
 from torchparity.errors import ConfigError
+from torchparity.records import Record
 
 
 @pytest.fixture
@@ -68,3 +70,20 @@ def test_an_item_that_loses_its_partner_is_still_listed(compare):
     done = compare(run, run, f"{one}: {two}", data_mapping=True)
 
     assert names_of(done) == [(one, two), (two, two), ("N/A", one)]
+
+
+def test_partners_are_renamed_exactly_and_nothing_that_looks_alike():
+    names = ["Module.A.Old.forward.0", "Module.A.Older.forward.0", "Module.A.Old.backward.0", "Torch.exp.0.forward"]
+    records = {name: Record(name=name, direction="forward") for name in names}
+
+    renamed = with_partner_names(records, {"Module.A.New": "Module.A.Old"})
+
+    assert list(renamed) == ["Module.A.New.forward.0", names[1], "Module.A.New.backward.0", names[3]]
+    assert [record.name for record in renamed.values()] == names
+
+
+def test_a_module_keeps_its_name_where_another_has_that_of_its_partner():
+    names = ["Module.a.New.forward.0", "Module.a.Old.forward.0"]
+    records = {name: Record(name=name, direction="forward") for name in names}
+
+    assert list(with_partner_names(records, {"Module.a.New": "Module.a.Old"})) == names

@@ -101,6 +101,22 @@ def renamed(name: str, back: Mapping[str, str]) -> str:
     return name
 
 
+def with_partner_names(records: Mapping[str, Record], partners: Mapping[str, str]) -> Mapping[str, Record]:
+    """Return the baseline's records, those of modules that have a partner by the candidate's name of it."""
+    if not partners:
+        return records
+    back = {baseline: name for name, baseline in partners.items()}
+    names = {name: partner_name(name, back) for name in records}
+    taken = {name for name, new in names.items() if name == new}  # a module of the partner's name that has none
+    return {(name if names[name] in taken else names[name]): record for name, record in records.items()}
+
+
+def partner_name(name: str, back: Mapping[str, str]) -> str:
+    """Return the candidate's name for a record of the baseline, where its module has a partner."""
+    family = family_of(name)
+    return back[family] + name[len(family) :] if family in back else name
+
+
 def _modules(records: Iterable[str]) -> dict[str, str]:
     """Return the modules of a run as `path.Class`, each with its path."""
     families = (family_of(name).removeprefix("Module.") for name in records if is_module_name(name))

@@ -60,10 +60,10 @@ def _computed(
     """Return a finding where those who made an input agree and the input does not."""
     sources = [text_of(origin) for origin in makers]
     other = [origin for origin in context.flow.baseline_origins(entry) if origin.kind == "record"]
-    alone = _only_in_one_run(context, makers, other)
+    alone = only_in_one_run(context, makers, other)
     if alone is not None:
-        if _is_beyond_ancestors(context, entry, alone):
-            return _of_call_alone(context, record, entry, alone)
+        if is_beyond_ancestors(context, entry, alone):
+            return of_call_alone(context, record, entry, alone)
         return None
     if any(origin.kind == "earlier" and origin.step not in context.earlier for origin in makers):
         return _from_unseen_step(context, record, entry, sources)
@@ -105,7 +105,7 @@ def is_raw_memory(context: PartContext, entry: ItemComparison) -> bool:
     return all(maker is None or (maker.deviation == 0 and _received_equals(maker)) for maker in makers)
 
 
-def _only_in_one_run(context: PartContext, mine: Sequence[Origin], other: Sequence[Origin]) -> str | None:
+def only_in_one_run(context: PartContext, mine: Sequence[Origin], other: Sequence[Origin]) -> str | None:
     """Return the record that made the input in one run and has no partner in the other."""
     for origin in mine:
         if origin.kind == "record" and origin.name not in context.by_name:
@@ -113,7 +113,7 @@ def _only_in_one_run(context: PartContext, mine: Sequence[Origin], other: Sequen
     return next((origin.name for origin in other if origin.name not in context.paired_in_baseline), None)
 
 
-def _is_beyond_ancestors(context: PartContext, entry: ItemComparison, alone: str) -> bool:
+def is_beyond_ancestors(context: PartContext, entry: ItemComparison, alone: str) -> bool:
     """Tell whether an input is further off than a call in one run alone makes of what it was computed from.
 
     Numbers that were chosen, such as indices, may be any if what they were chosen from differs at all.
@@ -135,7 +135,7 @@ def _received_equals(maker: JudgedRecord) -> bool:
     return all(entry.deviation == 0 for entry in maker.items if entry.is_input and are_tensors(entry))
 
 
-def _of_call_alone(context: PartContext, record: JudgedRecord, entry: ItemComparison, alone: str) -> Finding:
+def of_call_alone(context: PartContext, record: JudgedRecord, entry: ItemComparison, alone: str) -> Finding:
     """Return a finding about a call that only one run makes: at the call, if it is the candidate's."""
     extra = context.candidates_alone(alone)
     if extra is None or not extra.items:

@@ -25,6 +25,7 @@ from torchparity.comparing.judging.search.arguments import (
 from torchparity.comparing.judging.search.choices import OtherChoices
 from torchparity.comparing.judging.search.closeness import Closeness
 from torchparity.comparing.judging.search.context import PartContext
+from torchparity.comparing.judging.search.handed_out import handed_out_finding
 from torchparity.comparing.judging.search.inputs import input_finding, is_raw_memory
 from torchparity.comparing.judging.search.missing_gradients import missing_gradient
 from torchparity.comparing.judging.search.outputs import output_finding
@@ -89,6 +90,7 @@ class RankSearch:
     def _judge(self, context: PartContext, record: JudgedRecord) -> None:
         reads_raw_memory = self._split(context, record)
         if context.is_container(record):
+            self._judge_handed_out(context, record)
             return
         if record.direction == "debug":
             found = saved_value_finding(context, record)
@@ -115,6 +117,12 @@ class RankSearch:
         """Take note of records that a finding explains."""
         self._tainted[context.part.step].update(records)
         self.closeness.explain(context.part.step, records)
+
+    def _judge_handed_out(self, context: PartContext, record: JudgedRecord) -> None:
+        if record.name not in self._tainted[context.part.step] and not self._is_tainted(context, record):
+            found = handed_out_finding(context, record)
+            if found is not None:
+                self._add(context, record, found)
 
     def _note_unexplained(self, context: PartContext, record: JudgedRecord) -> None:
         """Keep the first result that is off by what nothing explains; one in another order only if it stays so."""
@@ -152,7 +160,9 @@ class RankSearch:
         if record.passes_on:
             arguments = differing_arguments(record, self._rounding_of_numbers(context, record))
             certain = [argument for argument in arguments if not argument.is_one_sided]
-            return argument_finding(context, record, certain, None, is_shown=True) if certain else None
+            if certain:
+                return argument_finding(context, record, certain, None, is_shown=True)
+            return handed_out_finding(context, record)
         rounding = self._rounding_of_numbers(context, record)
         returned = output_finding(context, record, reads_raw_memory=reads_raw_memory)
         if returned is not None and returned.deviation <= GAIN_OF_A_CALL * rounded_numbers(record, rounding):

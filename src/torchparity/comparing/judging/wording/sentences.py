@@ -128,6 +128,8 @@ def _nonfinite(finding: Finding, off: str) -> str:
 def _call(finding: Finding, off: str) -> str:
     if finding.partner == finding.record:
         return f"only the candidate makes this call; {finding.explanation}, which receives its result, {off}"
+    if finding.item.startswith("output"):
+        return f"{finding.item} {off}; {finding.partner}, which only one run has, was the last to touch it"
     return f"its input differs after {finding.partner}, which only one run has; {finding.item} {off}"
 
 

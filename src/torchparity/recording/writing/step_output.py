@@ -1,0 +1,28 @@
+"""The output of a recording, as a session sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
+
+from torchparity.recording.step.pending_step import PendingStep
+from torchparity.storage import SharedTensor
+
+
+class StepOutput(Protocol):
+    """Takes the steps of one rank, one after the other; no method but `close` comes after `is_over`."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more can or shall be taken."""
+
+    def store(self, step: int, tensor: SharedTensor) -> None:
+        """Take a tensor while the step goes on, ahead of the records that show it."""
+
+    def write(
+        self, step: int, done: PendingStep, missing: Sequence[str], environment: Mapping[str, str] | None = None
+    ) -> None:
+        """Take a step that is over, with sentences about what it lacks."""
+
+    def close(self, missing: Iterable[str]) -> None:
+        """End the recording, with sentences about what all of it lacks."""
