@@ -47,6 +47,7 @@ ALLOWED = {
         *("version", "whole_file"),
     },
     "calls": {"devices", "errors", "naming", "ops", "records"},
+    "simulation": {"errors"},
     "randomness": {"calls", "devices", "errors", "ops", "whole_file"},
     "recording": {
         *("calls", "config", "devices", "errors", "kernels", "naming", "ops", "records", "storage", "tensors", "text"),
@@ -61,7 +62,8 @@ ALLOWED = {
         *("version", "text"),
     },
     "__main__": {"cli"},
-    "": {"comparing", "errors", "lazy", "randomness", "recording", "records", "storage", "tensors", "version"},
+    "": {"comparing", "errors", "lazy", "randomness", "recording", "records", "simulation", "storage", "tensors",
+        "version"},
 }
 # Inside a package a room may import what stands in its row; "" is what lies directly in the package.
 ROOMS = {
@@ -106,8 +108,9 @@ ROOMS = {
     },
     "report": {"workbook": {""}, "formats": {"", "workbook"}, "": set()},
     "cli": {"terminal": set(), "": {"terminal"}},
+    "simulation": {"faults": {""}, "precision": {""}, "": {"faults", "precision"}},
 }
-TORCH_PACKAGES = {"calls", "devices", "ops", "recording", "randomness"}
+TORCH_PACKAGES = {"calls", "devices", "ops", "recording", "randomness", "simulation"}
 TORCH_FILES = {
     "tensors.torch_tensors",
     "kernels.cuda_waiting",

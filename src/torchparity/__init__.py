@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from torchparity.randomness import random_save, seed_all
     from torchparity.recording import Capture, PrecisionDebugger, capture, module_dump, module_dump_end
     from torchparity.records import Record, StackGroup, TensorLeaf, ValueLeaf, describe
+    from torchparity.simulation import NpuBehaviour, simulate_npu
     from torchparity.storage import RunPart, RunReader, RunWriter, open_run
     from torchparity.tensors import HostTensor
     from torchparity.tensors.torch_tensors import from_torch, to_torch
@@ -25,6 +26,7 @@ __all__ = [
     "Capture",
     "Comparison",
     "HostTensor",
+    "NpuBehaviour",
     "ParityError",
     "PrecisionDebugger",
     "Record",
@@ -43,6 +45,7 @@ __all__ = [
     "open_run",
     "random_save",
     "seed_all",
+    "simulate_npu",
     "to_torch",
 ]
 
@@ -50,6 +53,7 @@ _HOME = {
     "Capture": "recording",
     "Comparison": "comparing",
     "HostTensor": "tensors",
+    "NpuBehaviour": "simulation",
     "ParityError": "errors",
     "PrecisionDebugger": "recording",
     "Record": "records",
@@ -68,6 +72,7 @@ _HOME = {
     "open_run": "storage",
     "random_save": "randomness",
     "seed_all": "randomness",
+    "simulate_npu": "simulation",
     "to_torch": "tensors.torch_tensors",
 }
 

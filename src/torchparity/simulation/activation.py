@@ -1,0 +1,47 @@
+"""Activates the simulated NPU: at most once in a process, and never beside a real one."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+import torch
+from torch.utils import backend_registration
+
+from torchparity.errors import SimulationError
+from torchparity.simulation.backend import SimulatedBackend
+from torchparity.simulation.execution import Execution
+from torchparity.simulation.options import NpuBehaviour
+from torchparity.simulation.registration import register_kernels
+
+_UNNAMED = ("privateuseone", "npu")
+
+
+def simulate_npu(behaviour: NpuBehaviour | None = None) -> SimulatedBackend:
+    """Give torch a device `npu` that computes on the CPU; return it, as `torch.npu`.
+
+    A second call takes the new behaviour and counts the calls of operators anew; tensors and generator stay.
+    """
+    backend = getattr(torch, "npu", None)
+    if not isinstance(backend, SimulatedBackend):
+        backend = _activate()
+    backend.execution.behave(behaviour or NpuBehaviour())
+    return backend
+
+
+def _activate() -> SimulatedBackend:
+    _refuse_where_impossible()
+    execution = Execution(torch.Generator().manual_seed(torch.default_generator.initial_seed()))
+    backend = SimulatedBackend(execution)
+    backend_registration._setup_privateuseone_for_python_backend("npu", backend_module=backend)
+    backend.registrations = register_kernels(execution)
+    return backend
+
+
+def _refuse_where_impossible() -> None:
+    if find_spec("torch_npu") is not None:
+        raise SimulationError("simulate_npu was called where torch_npu is installed; use the real NPU, or uninstall it.")
+    if not hasattr(backend_registration, "_setup_privateuseone_for_python_backend"):
+        raise SimulationError(f"simulate_npu needs torch 2.13 or newer; this is torch {torch.__version__}.")
+    taken = torch._C._get_privateuse1_backend_name()
+    if taken not in _UNNAMED:
+        raise SimulationError(f"simulate_npu needs torch's place for another device, which {taken!r} has taken.")

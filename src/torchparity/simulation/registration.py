@@ -1,0 +1,49 @@
+"""Tells torch's dispatcher about the kernels of the simulated device."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import torch
+
+from torchparity.simulation.autocasting import autocast_operators, casting
+from torchparity.simulation.composites import WHOLE_ON_THE_HOST, attention, on_the_host
+from torchparity.simulation.execution import Execution
+from torchparity.simulation.own_kernels import OWN_KERNELS
+
+_DEVICE, _AUTOGRAD, _AUTOCAST = "PrivateUse1", "AutogradPrivateUse1", "AutocastPrivateUse1"
+_COMPOSED_OTHERWISE = frozenset({"aten::_fused_sdp_choice"})
+
+
+def register_kernels(execution: Execution) -> list[torch.library.Library]:
+    """Register every operator of ATen that the CPU has a kernel of; the libraries hold the registrations."""
+    rest = torch.library.Library("_", "IMPL")  # noqa: TOR901
+    rest.fallback(execution.run_unregistered, _DEVICE)
+    rest.fallback(torch.library.fallthrough_kernel, _AUTOCAST)
+    aten = torch.library.Library("aten", "IMPL")  # noqa: TOR901
+    for name in _names():
+        aten.impl(name, partial(execution.run, _overload(name)), _DEVICE)
+    aten.impl("_has_compatible_shallow_copy_type", _can_move_in_place, _DEVICE)
+    aten.impl("scaled_dot_product_attention", attention, _AUTOGRAD)
+    for name in WHOLE_ON_THE_HOST:
+        aten.impl(name, on_the_host(execution, _overload(name)), _AUTOGRAD)
+    for name, wanted in autocast_operators().items():
+        aten.impl(name, casting(_overload(name), wanted), _AUTOCAST)
+    return [rest, aten]
+
+
+def _can_move_in_place(tensor: torch.Tensor, source: torch.Tensor) -> bool:
+    """Let `module.npu()` keep its parameters, as for a GPU: an optimizer may have them already."""
+    return tensor.layout is torch.strided and source.layout is torch.strided
+
+
+def _names() -> list[str]:
+    of_cpu: list[str] = torch._C._dispatch_get_registrations_for_dispatch_key("CPU")  # type: ignore[attr-defined]
+    aten = {name.removeprefix("aten::") for name in of_cpu if name.startswith("aten::")}
+    return sorted(aten - _COMPOSED_OTHERWISE | set(OWN_KERNELS))
+
+
+def _overload(name: str) -> Any:
+    packet, _, overload = name.partition(".")
+    return getattr(getattr(torch.ops.aten, packet), overload or "default")
