@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -121,10 +121,25 @@ def _run_layer(layer: Layer, kernel: Kernel, call: HostCall) -> Any:
 
 
 def _cpu_kernel(call: HostCall) -> Any:
-    if any(isinstance(value, (int, float, complex)) for value in call.arguments[:2]):
-        return call.operator(*call.arguments, **call.keywords)  # takes a number for a tensor, as torch passes it here
-    redispatch: Callable[..., Any] = call.operator.redispatch
-    return redispatch(CPU_KEYS, *call.arguments, **call.keywords)
+    numbers = [index for index in _tensor_places(call.operator) if isinstance(_at(call, index), (int, float, complex))]
+    if not numbers:
+        redispatch: Callable[..., Any] = call.operator.redispatch
+        return redispatch(CPU_KEYS, *call.arguments, **call.keywords)
+    # torch hands a number over as such where its own kernels get a tensor that is marked as a number.
+    if torch._C._should_allow_numbers_as_tensors(call.name):  # type: ignore[attr-defined]
+        return call.operator(*call.arguments, **call.keywords)
+    given = [torch.tensor(value) if index in numbers else value for index, value in enumerate(call.arguments)]
+    return call.operator(*given, **call.keywords)
+
+
+@cache
+def _tensor_places(operator: torch._ops.OpOverload) -> tuple[int, ...]:
+    """Return the positions of arguments that are single tensors."""
+    return tuple(index for index, each in enumerate(operator._schema.arguments) if str(each.type) == "Tensor")
+
+
+def _at(call: HostCall, index: int) -> Any:
+    return call.arguments[index] if index < len(call.arguments) else None
 
 
 def _cpu_has(operator: torch._ops.OpOverload) -> bool:

@@ -24,6 +24,8 @@ def register_kernels(execution: Execution) -> list[torch.library.Library]:
     aten = torch.library.Library("aten", "IMPL")  # noqa: TOR901
     for name in _names():
         aten.impl(name, partial(execution.run, _overload(name)), _DEVICE)
+    for key in ("Conjugate", "Negative"):  # the copy resolves them itself: else torch copies to resolve, without end
+        aten.impl("_copy_from", torch.library.fallthrough_kernel, key)
     aten.impl("_has_compatible_shallow_copy_type", _can_move_in_place, _DEVICE)
     aten.impl("scaled_dot_product_attention", attention, _AUTOGRAD)
     for name in WHOLE_ON_THE_HOST:
