@@ -16,6 +16,7 @@ class SimulatedBackend:
     """`torch.npu`; everything happens in order on the host, so there is nothing to wait for."""
 
     is_simulated = True
+    _initialized = True  # torch.utils.checkpoint asks for it before it keeps the state of the generator
 
     def __init__(self, execution: Execution) -> None:
         self.execution = execution
@@ -58,7 +59,13 @@ class SimulatedBackend:
         DeviceContext(device)
 
     def get_device_name(self, device: _Device = None) -> str:
-        return "simulated NPU (CPU kernels)"
+        behaviour = self.execution.behaviour
+        said = [
+            f"{behaviour.accumulate} accumulation" if behaviour.accumulate else "",
+            f"{behaviour.reduction_order} reductions" if behaviour.reduction_order else "",
+            "flushed subnormals" if behaviour.flush_subnormals else "",
+        ]
+        return f"simulated NPU ({', '.join(filter(None, ['CPU kernels', *said]))})"
 
     def synchronize(self, device: _Device = None) -> None:
         """Do nothing: the host works in order."""

@@ -29,9 +29,6 @@ def host_storage(storage: torch.UntypedStorage) -> torch.UntypedStorage:
 
 def host_alias(tensor: torch.Tensor) -> torch.Tensor:
     """Return a CPU tensor over the memory of a device tensor: a write to either is seen by both."""
-    if tensor._is_zerotensor():  # autograd's zeros without memory
-        zeros: torch.Tensor = torch.ops.aten.zeros.default.redispatch(CPU_KEYS, tensor.shape, dtype=tensor.dtype)
-        return zeros
     alias: torch.Tensor = _empty.redispatch(CPU_KEYS, [0], dtype=tensor.dtype)
     _place(alias, host_storage(tensor.untyped_storage()), tensor)
     return alias

@@ -63,6 +63,11 @@ def _dropout_backward(call: HostCall) -> Any:
     return grad * (mask.to(grad.dtype).div_(1 / scale) if scale else mask.to(grad.dtype))
 
 
+def _zeros(call: HostCall) -> Any:
+    """Return zeros with memory, where the CPU has a tensor without."""
+    return torch.zeros(call.argument("size"), dtype=call.argument("dtype"))
+
+
 def _nothing(call: HostCall) -> Any:
     return None
 
@@ -75,6 +80,7 @@ OWN_KERNELS: Mapping[str, Kernel] = {
     "convolution_backward_overrideable": _convolution_backward,
     "native_dropout": _dropout,
     "native_dropout_backward": _dropout_backward,
+    "_efficientzerotensor": _zeros,
     "record_stream": _nothing,
 }
 DRAWS_WITHOUT_ASKING = frozenset({"native_dropout"})  # random, and without an argument for the generator

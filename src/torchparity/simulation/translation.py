@@ -65,8 +65,7 @@ class Translation:
         host = host_alias(tensor)
         self._aliases[id(tensor)] = tensor, host
         self._originals[id(host)] = tensor
-        if not tensor._is_zerotensor():
-            self._storages.setdefault(host.untyped_storage()._cdata, tensor.untyped_storage())
+        self._storages.setdefault(host.untyped_storage()._cdata, tensor.untyped_storage())
         return host
 
     def _tensor_to_device(self, host: torch.Tensor) -> torch.Tensor:
