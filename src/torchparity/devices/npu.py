@@ -17,6 +17,9 @@ from torchparity.tensors import HostTensor
 from torchparity.tensors.torch_tensors import from_torch
 
 
+_ACCUMULATIONS = {"npu.bf16_accumulation": "bf16", "npu.fp16_accumulation": "fp16"}
+
+
 class NpuDevice:
     """See the contract in `devices/__init__.py`."""
 
@@ -75,6 +78,7 @@ class NpuDevice:
             "hf32.matmul": lambda: bool(backend.matmul.allow_hf32),
             "hf32.conv": lambda: bool(backend.conv.allow_hf32),
             "seed.npu": lambda: backend.default_generators[backend.current_device()].initial_seed(),
+            **({kind: partial(_accumulates_in, kind) for kind in _ACCUMULATIONS} if _is_simulated() else {}),
         }
 
 
@@ -86,6 +90,10 @@ def _torch_npu() -> Any:
 def _is_simulated() -> bool:
     """Tell whether `torch.npu` is that of torchparity.simulation."""
     return bool(getattr(_torch_npu(), "is_simulated", False))
+
+
+def _accumulates_in(setting: str) -> bool:
+    return bool(_torch_npu().execution.behaviour.accumulate == _ACCUMULATIONS[setting])
 
 
 def _has_overflow_flag() -> bool:

@@ -7,9 +7,10 @@ from importlib.util import find_spec
 import torch
 from torch.utils import backend_registration
 
-from torchparity.errors import SimulationError
+from torchparity.errors import ConfigError, SimulationError, nearest
 from torchparity.simulation.backend import SimulatedBackend
 from torchparity.simulation.execution import Execution
+from torchparity.simulation.faults.fault import KERNELS_OF
 from torchparity.simulation.options import NpuBehaviour
 from torchparity.simulation.registration import register_kernels
 
@@ -21,10 +22,12 @@ def simulate_npu(behaviour: NpuBehaviour | None = None) -> SimulatedBackend:
 
     A second call takes the new behaviour and counts the calls of operators anew; tensors and generator stay.
     """
+    behaviour = behaviour or NpuBehaviour()
+    _refuse_unknown_operators(behaviour)
     backend = getattr(torch, "npu", None)
     if not isinstance(backend, SimulatedBackend):
         backend = _activate()
-    backend.execution.behave(behaviour or NpuBehaviour())
+    backend.execution.behave(behaviour)
     return backend
 
 
@@ -35,6 +38,13 @@ def _activate() -> SimulatedBackend:
     backend_registration._setup_privateuseone_for_python_backend("npu", backend_module=backend)
     backend.registrations = register_kernels(execution)
     return backend
+
+
+def _refuse_unknown_operators(behaviour: NpuBehaviour) -> None:
+    for name in (*(fault.operator for fault in behaviour.faults), *sorted(behaviour.lacks)):
+        if name not in KERNELS_OF and not hasattr(torch.ops.aten, name):
+            known = [*KERNELS_OF, *torch.ops.aten]
+            raise ConfigError(f"the simulated NPU has no operator {name!r}.{nearest(name, known)}")
 
 
 def _refuse_where_impossible() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from torchparity.simulation.execution import Execution
+from torchparity.simulation.faults import Fault
 
 _Device = torch.device | str | int | None
 
@@ -29,6 +30,11 @@ class SimulatedBackend:
             clear_npu_overflow_flag=self._clear_overflow,
         )
         self.device, self.Stream = DeviceContext, Stream
+
+    @property
+    def unmet_faults(self) -> tuple[Fault, ...]:
+        """The planted faults whose call has not come yet."""
+        return tuple(self.execution.unmet_faults)
 
     @property
     def matmul(self) -> SimpleNamespace:

@@ -12,6 +12,7 @@ import torch
 
 from torchparity.errors import MissingOperatorError
 from torchparity.simulation.call import HostCall, Kernel, Layer
+from torchparity.simulation.faults.fault import KERNELS_OF
 from torchparity.simulation.memory import CPU_KEYS
 from torchparity.simulation.options import NpuBehaviour
 from torchparity.simulation.own_kernels import DRAWS_WITHOUT_ASKING, OWN_KERNELS
@@ -44,6 +45,7 @@ class Execution:
         self.behaviour = behaviour
         self._plans: dict[torch._ops.OpOverload, _Plan] = {}
         self._counts: Counter[str] = Counter()
+        self.unmet_faults = list(behaviour.faults)
 
     def draws_from(self) -> torch.Generator:
         """Return the generator of operators that are called without one."""
@@ -77,7 +79,8 @@ class Execution:
         schema = operator._schema
         name = schema.name.removeprefix("aten::")
         base = name if name in OWN_KERNELS else name.removesuffix("_")
-        if base in self.behaviour.lacks and not self.behaviour.falls_back_to_cpu:
+        lacked = {kernel for one in self.behaviour.lacks for kernel in KERNELS_OF.get(one, (one,))}
+        if base in lacked and not self.behaviour.falls_back_to_cpu:
             raise MissingOperatorError(str(operator.name()), cpu_has_it=True)
         return _Plan(
             name=base,
@@ -108,6 +111,7 @@ class Execution:
             if call.name in fault.kernels:
                 number = sum(self._counts[name] for name in fault.kernels)
                 if fault.call is None or fault.call == number:
+                    self.unmet_faults = [each for each in self.unmet_faults if each is not fault]
                     kernel = partial(fault.compute, kernel=kernel, raise_overflow=self._raise_overflow)
         self._counts[call.name] += 1
         return kernel(call)

@@ -35,7 +35,9 @@ class ScaledOutput(Fault):
 
     def compute(self, call: HostCall, kernel: Kernel, raise_overflow: Callable[[], None]) -> Any:
         result = kernel(call)
-        first_tensor(result).mul_(self.factor)
+        output = first_tensor(result)
+        if output.is_floating_point():
+            output.mul_(self.factor)
         return result
 
 
@@ -48,7 +50,7 @@ class SaturatedOverflow(Fault):
     def compute(self, call: HostCall, kernel: Kernel, raise_overflow: Callable[[], None]) -> Any:
         result = kernel(call)
         output = first_tensor(result)
-        if bool((output.abs() > self.limit).any()):
+        if output.is_floating_point() and bool((output.abs() > self.limit).any()):
             raise_overflow()
             output.clamp_(-self.limit, self.limit)
         return result
