@@ -29,7 +29,6 @@ def results(names: list[str]) -> dict[str, str]:
     for info in op_db:
         name = info.formatted_name
         if not names or name in names:
-            print(name, file=sys.stderr)
             found[name] = _result(info)
     return found
 

@@ -1,6 +1,6 @@
 """The zoo trained on the simulated NPU, against the CPU: run as a program, it prints one JSON object.
 
-    python -m tests.simulation.zoo_training
+python -m tests.simulation.zoo_training
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A simulated NPU: a device of torch in host memory, with the CPU's kernels, precision behaviours and planted faults."""
+"""A simulated NPU: a device of torch in host memory, with the CPU's kernels, chosen roundings and planted faults."""
 
 from torchparity.simulation.activation import simulate_npu
 from torchparity.simulation.backend import SimulatedBackend

@@ -49,7 +49,9 @@ def _refuse_unknown_operators(behaviour: NpuBehaviour) -> None:
 
 def _refuse_where_impossible() -> None:
     if find_spec("torch_npu") is not None:
-        raise SimulationError("simulate_npu was called where torch_npu is installed; use the real NPU, or uninstall it.")
+        raise SimulationError(
+            "simulate_npu was called where torch_npu is installed; use the real NPU, or uninstall it."
+        )
     if not hasattr(backend_registration, "_setup_privateuseone_for_python_backend"):
         raise SimulationError(f"simulate_npu needs torch 2.13 or newer; this is torch {torch.__version__}.")
     taken = torch._C._get_privateuse1_backend_name()

@@ -16,12 +16,12 @@ _LOWER = frozenset(
     }
 )
 _WIDEST = frozenset({"stack", "cat", "index_copy"})
-_AUTOCAST = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastPrivateUse1)
+_KEYS: Any = torch._C.DispatchKey
 
 
 def autocast_operators() -> dict[str, Callable[[Any], torch.dtype | None]]:
     """Return the operators whose arguments autocast casts, and to what; None casts nothing."""
-    of_cpu: list[str] = torch._C._dispatch_get_registrations_for_dispatch_key("AutocastCPU")  # type: ignore[attr-defined]
+    of_cpu: list[str] = torch._C._dispatch_get_registrations_for_dispatch_key("AutocastCPU")
     names = {name.removeprefix("aten::") for name in of_cpu if name.startswith("aten::")}
     return {name: _lower if name in _LOWER else _widest if name in _WIDEST else _float32 for name in names}
 
@@ -29,9 +29,11 @@ def autocast_operators() -> dict[str, Callable[[Any], torch.dtype | None]]:
 def casting(operator: torch._ops.OpOverload, wanted: Callable[[Any], torch.dtype | None]) -> Callable[..., Any]:
     """Return an operator that casts its arguments first."""
 
+    autocast = torch._C.DispatchKeySet(_KEYS.AutocastPrivateUse1)
+
     def run(*arguments: Any, **keywords: Any) -> Any:
         # torch has no public way to leave autocast for one call.
-        with torch._C.DisableTorchFunction(), torch._C._ExcludeDispatchKeyGuard(_AUTOCAST):
+        with torch._C.DisableTorchFunction(), torch._C._ExcludeDispatchKeyGuard(autocast):
             dtype = wanted((arguments, list(keywords.values())))
             given = [_cast(value, dtype) for value in arguments]
             return operator(*given, **{name: _cast(value, dtype) for name, value in keywords.items()})

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from torchparity.errors import SimulationError
 from torchparity.simulation.execution import Execution
 from torchparity.simulation.faults import Fault
 
@@ -21,7 +22,7 @@ class SimulatedBackend:
 
     def __init__(self, execution: Execution) -> None:
         self.execution = execution
-        self.registrations: list[torch.library.Library] = []
+        self.registrations: list[Any] = []  # torch forgets the kernels when these go
         self.default_generators = (execution.generator,)
         self.amp = SimpleNamespace(autocast=_Autocast, GradScaler=_GradScaler)
         self.utils = SimpleNamespace(
@@ -126,7 +127,7 @@ class DeviceContext:
     def __init__(self, device: _Device) -> None:
         index = torch.device("npu", device).index if isinstance(device, int) else torch.device(device or "npu").index
         if index not in (None, 0):
-            raise RuntimeError(f"there is no npu:{index}; the simulated NPU is npu:0 alone.")
+            raise SimulationError(f"there is no npu:{index}; the simulated NPU is npu:0 alone.")
 
     def __enter__(self) -> None:
         return None

@@ -49,11 +49,13 @@ def attention(
 def on_the_host(execution: Execution, operator: torch._ops.OpOverload) -> Callable[..., Any]:
     """Return a function that computes an operator, and later its gradients, on the host as a whole."""
 
+    whole: Callable[..., Any] = _Whole.apply
+
     def run(*arguments: Any, **keywords: Any) -> Any:
         with torch._C.DisableTorchFunction():
             tensors: list[torch.Tensor] = []
             form = [_taken(value, tensors) for value in arguments]
-            results = _Whole.apply(execution, operator, form, keywords, *tensors)
+            results = whole(execution, operator, form, keywords, *tensors)
         return results[0] if len(results) == 1 else results
 
     return run
@@ -76,7 +78,9 @@ class _Whole(torch.autograd.Function):
     def backward(ctx: Any, *gradients: torch.Tensor | None) -> tuple[Any, ...]:
         with torch._C.DisableTorchFunction():
             wanted = [tensor for tensor in ctx.given if tensor.requires_grad]
-            pairs = [(out, host_alias(grad)) for out, grad in zip(ctx.results, gradients, strict=True) if grad is not None]
+            pairs = [
+                (out, host_alias(grad)) for out, grad in zip(ctx.results, gradients, strict=True) if grad is not None
+            ]
             pairs = [(out, grad) for out, grad in pairs if out.requires_grad]
             results, given = zip(*pairs, strict=True)
             found = iter(torch.autograd.grad(results, wanted, given, retain_graph=True, allow_unused=True))

@@ -72,7 +72,7 @@ class Execution:
     def run_unregistered(self, operator: torch._ops.OpOverload, *arguments: Any, **keywords: Any) -> Any:
         """Run an operator that the device has no kernel for: on the CPU if that was asked for."""
         if not self.behaviour.falls_back_to_cpu or not _cpu_has(operator):
-            raise MissingOperatorError(str(operator.name()), cpu_has_it=_cpu_has(operator))
+            raise MissingOperatorError(_name(operator), cpu_has_it=_cpu_has(operator))
         return self.run(operator, *arguments, **keywords)
 
     def _plan(self, operator: torch._ops.OpOverload) -> _Plan:
@@ -81,7 +81,7 @@ class Execution:
         base = name if name in OWN_KERNELS else name.removesuffix("_")
         lacked = {kernel for one in self.behaviour.lacks for kernel in KERNELS_OF.get(one, (one,))}
         if base in lacked and not self.behaviour.falls_back_to_cpu:
-            raise MissingOperatorError(str(operator.name()), cpu_has_it=True)
+            raise MissingOperatorError(_name(operator), cpu_has_it=True)
         return _Plan(
             name=base,
             kernel=self._kernel(base),
@@ -130,7 +130,7 @@ def _cpu_kernel(call: HostCall) -> Any:
         redispatch: Callable[..., Any] = call.operator.redispatch
         return redispatch(CPU_KEYS, *call.arguments, **call.keywords)
     # torch hands a number over as such where its own kernels get a tensor that is marked as a number.
-    if torch._C._should_allow_numbers_as_tensors(call.name):  # type: ignore[attr-defined]
+    if torch._C._should_allow_numbers_as_tensors(call.name):
         return call.operator(*call.arguments, **call.keywords)
     given = [torch.tensor(value) if index in numbers else value for index, value in enumerate(call.arguments)]
     return call.operator(*given, **call.keywords)
@@ -146,8 +146,14 @@ def _at(call: HostCall, index: int) -> Any:
     return call.arguments[index] if index < len(call.arguments) else None
 
 
+def _name(operator: torch._ops.OpOverload) -> str:
+    """Return an operator's name as the dispatcher has it, such as "aten::add.Tensor"."""
+    schema = operator._schema
+    return f"{schema.name}.{schema.overload_name}" if schema.overload_name else str(schema.name)
+
+
 def _cpu_has(operator: torch._ops.OpOverload) -> bool:
-    return bool(torch._C._dispatch_has_computed_kernel_for_dispatch_key(operator.name(), "CPU"))
+    return bool(torch._C._dispatch_has_computed_kernel_for_dispatch_key(_name(operator), "CPU"))
 
 
 def _refuse_other_devices(operator: torch._ops.OpOverload, tensors: list[torch.Tensor]) -> None:

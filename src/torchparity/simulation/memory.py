@@ -36,7 +36,7 @@ def host_alias(tensor: torch.Tensor) -> torch.Tensor:
 
 def device_storage(host: torch.UntypedStorage) -> torch.UntypedStorage:
     """Return a new storage of the device over the bytes of a host storage."""
-    make: Any = torch._C._construct_storage_from_data_pointer  # type: ignore[attr-defined]
+    make: Any = torch._C._construct_storage_from_data_pointer
     storage: torch.UntypedStorage = make(host.data_ptr(), torch.device("npu:0"), host.nbytes())
     setattr(storage, _HOST, host)
     return storage
@@ -44,7 +44,7 @@ def device_storage(host: torch.UntypedStorage) -> torch.UntypedStorage:
 
 def device_tensor(host: torch.Tensor, storage: torch.UntypedStorage) -> torch.Tensor:
     """Return a device tensor that shows in `storage` what `host` shows in the host storage."""
-    tensor: torch.Tensor = torch._C._acc.create_empty_tensor([0], host.dtype)  # type: ignore[attr-defined]
+    tensor: torch.Tensor = torch._C._acc.create_empty_tensor((0,), host.dtype)
     _place(tensor, storage, host)
     return tensor
 
@@ -57,9 +57,9 @@ def show(tensor: torch.Tensor, storage: torch.UntypedStorage, like: torch.Tensor
 def _place(tensor: torch.Tensor, storage: torch.UntypedStorage, like: torch.Tensor) -> None:
     show(tensor, storage, like)
     if like.is_conj():
-        torch._C._set_conj(tensor, True)  # type: ignore[attr-defined]
+        torch._C._set_conj(tensor, True)
     if like.is_neg():
-        torch._C._set_neg(tensor, True)  # type: ignore[attr-defined]
+        torch._C._set_neg(tensor, True)
 
 
 def _new_host_storage() -> torch.UntypedStorage:

@@ -29,9 +29,10 @@ def _resize(call: HostCall) -> Any:
     tensor, size = call.argument("self"), call.argument("size")
     needed = tensor.element_size() * (tensor.storage_offset() + torch.Size(size).numel())
     if needed > tensor.untyped_storage().nbytes():
-        grown = torch.UntypedStorage(needed)
-        grown[: tensor.untyped_storage().nbytes()].copy_(tensor.untyped_storage())
-        tensor.set_(grown, tensor.storage_offset(), tensor.shape, tensor.stride())
+        grown = torch.empty(needed, dtype=torch.uint8)
+        old = torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage())
+        grown[: len(old)] = old
+        tensor.set_(grown.untyped_storage(), tensor.storage_offset(), tensor.shape, tensor.stride())
     return tensor.resize_(size, memory_format=call.argument("memory_format") or torch.contiguous_format)
 
 

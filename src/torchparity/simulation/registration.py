@@ -16,17 +16,19 @@ _DEVICE, _AUTOGRAD, _AUTOCAST = "PrivateUse1", "AutogradPrivateUse1", "AutocastP
 _COMPOSED_OTHERWISE = frozenset({"aten::_fused_sdp_choice"})
 
 
-def register_kernels(execution: Execution) -> list[torch.library.Library]:
+def register_kernels(execution: Execution) -> list[Any]:
     """Register every operator of ATen that the CPU has a kernel of; the libraries hold the registrations."""
-    rest = torch.library.Library("_", "IMPL")  # noqa: TOR901
+    library: Any = torch.library.Library
+    rest = library("_", "IMPL")
     rest.fallback(execution.run_unregistered, _DEVICE)
     rest.fallback(torch.library.fallthrough_kernel, _AUTOCAST)
-    aten = torch.library.Library("aten", "IMPL")  # noqa: TOR901
+    aten = library("aten", "IMPL")
     for name in _names():
         aten.impl(name, partial(execution.run, _overload(name)), _DEVICE)
     for key in ("Conjugate", "Negative"):  # the copy resolves them itself: else torch copies to resolve, without end
         aten.impl("_copy_from", torch.library.fallthrough_kernel, key)
     aten.impl("_has_compatible_shallow_copy_type", _can_move_in_place, _DEVICE)
+    aten.impl("_pin_memory", _copy_of, "CPU")  # all memory is the host's; without the device torch refuses to pin
     aten.impl("scaled_dot_product_attention", attention, _AUTOGRAD)
     for name in WHOLE_ON_THE_HOST:
         aten.impl(name, on_the_host(execution, _overload(name)), _AUTOGRAD)
@@ -40,8 +42,12 @@ def _can_move_in_place(tensor: torch.Tensor, source: torch.Tensor) -> bool:
     return tensor.layout is torch.strided and source.layout is torch.strided
 
 
+def _copy_of(tensor: torch.Tensor, device: torch.device | None = None) -> torch.Tensor:
+    return tensor.clone()
+
+
 def _names() -> list[str]:
-    of_cpu: list[str] = torch._C._dispatch_get_registrations_for_dispatch_key("CPU")  # type: ignore[attr-defined]
+    of_cpu: list[str] = torch._C._dispatch_get_registrations_for_dispatch_key("CPU")
     aten = {name.removeprefix("aten::") for name in of_cpu if name.startswith("aten::")}
     return sorted(aten - _COMPOSED_OTHERWISE | set(OWN_KERNELS))
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from torchparity.errors import SimulationError
 from torchparity.simulation.memory import device_storage, device_tensor, host_alias, host_storage, is_simulated, show
 
 _HOST_DEVICE = torch.device("cpu")
@@ -27,7 +28,7 @@ class Translation:
         if isinstance(value, (list, tuple)):
             return [self.to_host(each) for each in value]
         if isinstance(value, torch.device):
-            return _HOST_DEVICE if value.type == "npu" else value
+            return _host_device(value)
         if isinstance(value, torch.UntypedStorage) and value.device.type == "npu":
             host = host_storage(value)
             self._storages[host._cdata] = value
@@ -72,6 +73,9 @@ class Translation:
         original = self._originals.get(id(host))
         if original is not None:
             return original
+        if host.layout is not torch.strided or host.is_quantized:
+            kind = "quantized" if host.is_quantized else str(host.layout).removeprefix("torch.")
+            raise SimulationError(f"the simulated NPU has no {kind} tensors; keep them on the CPU.")
         return device_tensor(host, self._storage_for(host.untyped_storage()))
 
     def _storage_for(self, host: torch.UntypedStorage) -> torch.UntypedStorage:
@@ -79,3 +83,11 @@ class Translation:
         if known is None or known.data_ptr() != host.data_ptr() or known.nbytes() < host.nbytes():
             known = self._storages[host._cdata] = device_storage(host)
         return known
+
+
+def _host_device(device: torch.device) -> torch.device:
+    if device.type != "npu":
+        return device
+    if device.index not in (None, 0):
+        raise SimulationError(f"there is no {device}; the simulated NPU is npu:0 alone.")
+    return _HOST_DEVICE

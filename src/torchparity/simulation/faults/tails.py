@@ -25,4 +25,3 @@ class UnmaskedTail(Fault):
             flat[-tail:] = flat[-2 * tail : -tail].clone()
             output.copy_(flat.view(output.shape))
         return result
-

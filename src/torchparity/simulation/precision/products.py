@@ -19,4 +19,4 @@ FACTORS = {
     "_scaled_dot_product_flash_attention_for_cpu_backward": ("grad_out", "query", "key", "value"),
 }
 # Where the summed axis of the two factors is, for matmuls.
-SUMMED_AXES = {name: (-1, -2) for name in ("mm", "bmm", "addmm", "baddbmm")}
+SUMMED_AXES = dict.fromkeys(("mm", "bmm", "addmm", "baddbmm"), (-1, -2))
