@@ -10,6 +10,7 @@ import torch
 from torchparity.simulation.autocasting import autocast_operators, casting
 from torchparity.simulation.composites import WHOLE_ON_THE_HOST, attention, on_the_host
 from torchparity.simulation.execution import Execution
+from torchparity.simulation.memory import CPU_KEYS
 from torchparity.simulation.own_kernels import OWN_KERNELS
 
 _DEVICE, _AUTOGRAD, _AUTOCAST = "PrivateUse1", "AutogradPrivateUse1", "AutocastPrivateUse1"
@@ -28,6 +29,7 @@ def register_kernels(execution: Execution) -> list[Any]:
     for key in ("Conjugate", "Negative"):  # the copy resolves them itself: else torch copies to resolve, without end
         aten.impl("_copy_from", torch.library.fallthrough_kernel, key)
     aten.impl("_has_compatible_shallow_copy_type", _can_move_in_place, _DEVICE)
+    aten.impl("_to_copy", _blocking_copy, _DEVICE)
     aten.impl("_pin_memory", _copy_of, "CPU")  # all memory is the host's; without the device torch refuses to pin
     aten.impl("scaled_dot_product_attention", attention, _AUTOGRAD)
     for name in WHOLE_ON_THE_HOST:
@@ -40,6 +42,12 @@ def register_kernels(execution: Execution) -> list[Any]:
 def _can_move_in_place(tensor: torch.Tensor, source: torch.Tensor) -> bool:
     """Let `module.npu()` keep its parameters, as for a GPU: an optimizer may have them already."""
     return tensor.layout is torch.strided and source.layout is torch.strided
+
+
+def _blocking_copy(tensor: torch.Tensor, *, non_blocking: bool = False, **options: Any) -> torch.Tensor:
+    """Copy at once: for another copy torch wants pinned memory, which this device has no allocator of."""
+    copy: torch.Tensor = torch.ops.aten._to_copy.default.redispatch(CPU_KEYS, tensor, non_blocking=False, **options)
+    return copy
 
 
 def _copy_of(tensor: torch.Tensor, device: torch.device | None = None) -> torch.Tensor:
