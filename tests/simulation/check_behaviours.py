@@ -20,6 +20,7 @@ from torchparity.simulation import (
     simulate_npu,
 )
 
+simulate_npu()
 NPU = torch.device("npu:0")
 
 

@@ -136,7 +136,24 @@ def test_state_is_saved_and_loaded():
     assert {each.device.type for each in kept.values()} == {"cpu"}
     for mine, its in zip(module.state_dict().values(), other.state_dict().values(), strict=True):
         assert torch.equal(mine, its)
-    assert torch.equal(copy.deepcopy(module)[0].weight, module[0].weight)
+
+
+def test_copies_of_modules_and_of_storages_have_memory_of_their_own():
+    module = torch.nn.BatchNorm1d(2).npu()
+    copied = copy.deepcopy(module)
+    module.running_mean.fill_(3)
+    storage = module.running_mean.untyped_storage().clone()
+
+    assert copied.running_mean.is_npu and copied.running_mean.tolist() == [0.0, 0.0]
+    assert storage.device.type == "npu" and torch.empty(0, device="npu").set_(storage).tolist() == [3.0, 3.0]
+    assert torch.UntypedStorage(3).device.type == "cpu"
+
+
+def test_a_checkpoint_is_loaded_straight_to_the_device(tmp_path):
+    torch.save({"weight": torch.arange(4.0)}, tmp_path / "state.pt")
+    loaded = torch.load(tmp_path / "state.pt", map_location="npu")["weight"]
+
+    assert loaded.is_npu and loaded.tolist() == [0.0, 1.0, 2.0, 3.0]
 
 
 def test_a_loader_may_pin_its_batches():

@@ -11,6 +11,7 @@ from torchparity.errors import ConfigError, SimulationError, nearest
 from torchparity.simulation.backend import SimulatedBackend
 from torchparity.simulation.execution import Execution
 from torchparity.simulation.faults.fault import KERNELS_OF
+from torchparity.simulation.memory import StorageMaker
 from torchparity.simulation.options import NpuBehaviour
 from torchparity.simulation.registration import register_kernels
 
@@ -37,6 +38,8 @@ def _activate() -> SimulatedBackend:
     backend = SimulatedBackend(execution)
     backend_registration._setup_privateuseone_for_python_backend("npu", backend_module=backend)
     backend.registrations = register_kernels(execution)
+    maker = StorageMaker(torch.UntypedStorage.__new__)
+    torch.UntypedStorage.__new__ = maker  # type: ignore[method-assign, assignment]
     return backend
 
 

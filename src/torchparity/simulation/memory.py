@@ -10,6 +10,8 @@ from typing import Any
 
 import torch
 
+from torchparity.errors import SimulationError
+
 CPU_KEYS = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
 _HOST = "_simulated_host_storage"
 _set_storage = torch.ops.aten.set_.source_Storage_storage_offset
@@ -24,7 +26,9 @@ def is_simulated(tensor: torch.Tensor) -> bool:
 def host_storage(storage: torch.UntypedStorage) -> torch.UntypedStorage:
     """Return the host storage that holds the bytes of a device storage."""
     host: torch.UntypedStorage | None = getattr(storage, _HOST, None)
-    return _new_host_storage() if host is None else host
+    if host is None and storage.nbytes():
+        raise SimulationError("memory that torch allocated without the simulated NPU cannot be its; use torch.empty.")
+    return _new_host_storage(0) if host is None else host
 
 
 def host_alias(tensor: torch.Tensor) -> torch.Tensor:
@@ -62,6 +66,20 @@ def _place(tensor: torch.Tensor, storage: torch.UntypedStorage, like: torch.Tens
         torch._C._set_neg(tensor, True)
 
 
-def _new_host_storage() -> torch.UntypedStorage:
-    empty: torch.Tensor = _empty.redispatch(CPU_KEYS, [0])
+def _new_host_storage(size: int) -> torch.UntypedStorage:
+    empty: torch.Tensor = _empty.redispatch(CPU_KEYS, [size], dtype=torch.uint8)
     return empty.untyped_storage()
+
+
+class StorageMaker:
+    """`torch.UntypedStorage(size, device="npu")`, for which torch has no allocator and ends the process."""
+
+    def __init__(self, make: Any) -> None:
+        self._make = make
+
+    def __call__(self, kind: type[torch.UntypedStorage], *given: Any, **options: Any) -> torch.UntypedStorage:
+        device = options.get("device")
+        if device is None or torch.device(device).type != "npu":
+            storage: torch.UntypedStorage = self._make(kind, *given, **options)
+            return storage
+        return device_storage(_new_host_storage(given[0] if given else 0))
