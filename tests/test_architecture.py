@@ -62,8 +62,18 @@ ALLOWED = {
         *("version", "text"),
     },
     "__main__": {"cli"},
-    "": {"comparing", "errors", "lazy", "randomness", "recording", "records", "simulation", "storage", "tensors",
-        "version"},
+    "": {
+        "comparing",
+        "errors",
+        "lazy",
+        "randomness",
+        "recording",
+        "records",
+        "simulation",
+        "storage",
+        "tensors",
+        "version",
+    },
 }
 # Inside a package a room may import what stands in its row; "" is what lies directly in the package.
 ROOMS = {

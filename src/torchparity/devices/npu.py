@@ -26,6 +26,10 @@ class NpuDevice:
     def is_host(self) -> bool:
         return _is_simulated()
 
+    @property
+    def shares_unresizable(self) -> bool:
+        return not _is_simulated()  # where no storage can be resized
+
     def fast_arena(self, device: torch.device, *, exact: bool, checksums: bool) -> Arena | None:
         return host_arena(exact=exact, checksums=checksums) if _is_simulated() else None
 

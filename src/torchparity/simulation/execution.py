@@ -56,6 +56,18 @@ class Execution:
         plan = self._plans.get(operator)
         if plan is None:
             plan = self._plans[operator] = self._plan(operator)
+        with torch._C.DisableTorchFunction():  # what the device does is no call of the program
+            return self._run(plan, operator, arguments, keywords)
+
+    def run_unregistered(self, operator: torch._ops.OpOverload, *arguments: Any, **keywords: Any) -> Any:
+        """Run an operator that the device has no kernel for: on the CPU if that was asked for."""
+        if not self.behaviour.falls_back_to_cpu or not _cpu_has(operator):
+            raise MissingOperatorError(_name(operator), cpu_has_it=_cpu_has(operator))
+        return self.run(operator, *arguments, **keywords)
+
+    def _run(
+        self, plan: _Plan, operator: torch._ops.OpOverload, arguments: tuple[Any, ...], keywords: dict[str, Any]
+    ) -> Any:
         translation = Translation()
         given = tuple(translation.to_host(value) for value in arguments)
         named = {name: translation.to_host(value) for name, value in keywords.items() if name != "pin_memory"}
@@ -63,17 +75,10 @@ class Execution:
             _refuse_other_devices(operator, translation.foreign)
         if plan.generator and named.get("generator") is None:
             named["generator"] = self.draws_from()
-        with torch._C.DisableTorchFunction():  # kernels are no calls of the program
-            result = plan.kernel(HostCall(plan.name, operator, given, named))
+        result = plan.kernel(HostCall(plan.name, operator, given, named))
         if plan.writes:
             translation.follow_writes()
         return translation.to_device(result)
-
-    def run_unregistered(self, operator: torch._ops.OpOverload, *arguments: Any, **keywords: Any) -> Any:
-        """Run an operator that the device has no kernel for: on the CPU if that was asked for."""
-        if not self.behaviour.falls_back_to_cpu or not _cpu_has(operator):
-            raise MissingOperatorError(_name(operator), cpu_has_it=_cpu_has(operator))
-        return self.run(operator, *arguments, **keywords)
 
     def _plan(self, operator: torch._ops.OpOverload) -> _Plan:
         schema = operator._schema

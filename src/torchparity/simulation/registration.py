@@ -41,7 +41,8 @@ def register_kernels(execution: Execution) -> list[Any]:
 
 def _can_move_in_place(tensor: torch.Tensor, source: torch.Tensor) -> bool:
     """Let `module.npu()` keep its parameters, as for a GPU: an optimizer may have them already."""
-    return tensor.layout is torch.strided and source.layout is torch.strided
+    with torch._C.DisableTorchFunction():
+        return tensor.layout is torch.strided and source.layout is torch.strided
 
 
 def _blocking_copy(tensor: torch.Tensor, *, non_blocking: bool = False, **options: Any) -> torch.Tensor:
@@ -51,7 +52,8 @@ def _blocking_copy(tensor: torch.Tensor, *, non_blocking: bool = False, **option
 
 
 def _copy_of(tensor: torch.Tensor, device: torch.device | None = None) -> torch.Tensor:
-    return tensor.clone()
+    with torch._C.DisableTorchFunction():
+        return tensor.clone()
 
 
 def _names() -> list[str]:
