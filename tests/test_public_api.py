@@ -21,6 +21,7 @@ PUBLIC = {
     "Capture",
     "Comparison",
     "HostTensor",
+    "NpuBehaviour",
     "ParityError",
     "PrecisionDebugger",
     "Record",
@@ -39,6 +40,7 @@ PUBLIC = {
     "open_run",
     "random_save",
     "seed_all",
+    "simulate_npu",
     "to_torch",
 }
 

@@ -107,6 +107,12 @@ def draw(folder: Path) -> Path:
     return calls.path
 
 
+def simulate() -> None:
+    """Ask for an NPU that nobody has."""
+    simulated = tp.simulate_npu(tp.NpuBehaviour(accumulate="tf32", falls_back_to_cpu=True))
+    assert_type(simulated.get_device_name(), str)
+
+
 def say(error: tp.ParityError) -> int:
     """Return the exit code that the command line has for an error."""
     return error.exit_code
@@ -119,6 +125,7 @@ def main(folder: Path) -> None:
     debug(folder / "debug")
     write(folder / "written")
     draw(folder / "random")
+    simulate()
     try:
         tp.open_run(folder / "nowhere")
     except tp.ParityError as error:

@@ -162,7 +162,7 @@ def test_sparse_tensors_are_refused():
 
 @pytest.mark.parametrize("behaviour", [NpuBehaviour(faults=(NanAt("layernorm"),)), NpuBehaviour(lacks={"layernorm"})])
 def test_an_operator_that_nobody_knows_is_refused(behaviour):
-    with pytest.raises(ConfigError, match="no operator 'layernorm'. Did you mean 'layer_norm'?"):
+    with pytest.raises(ConfigError, match=r"no operator 'layernorm'\. Did you mean 'layer_norm'\?"):
         torchparity.simulate_npu(behaviour)
 
 

@@ -66,7 +66,7 @@ def test_it_says_when_another_device_has_the_place():
 
 def test_it_says_when_torch_is_too_old():
     name = "_setup_privateuseone_for_python_backend"
-    code = f"from torch.utils import backend_registration as b; del b.{name}; import torchparity; torchparity.simulate_npu()"
-    done = run_python(code)
+    forget = f"from torch.utils import backend_registration as registration; del registration.{name}"
+    done = run_python(f"{forget}; import torchparity; torchparity.simulate_npu()")
 
     assert f"needs torch 2.13 or newer; this is torch {torch.__version__}." in done.stderr.splitlines()[-1]
