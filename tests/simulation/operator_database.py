@@ -1,6 +1,6 @@
 """PyTorch's own operator database on the simulated NPU, against the CPU: run as a program, it prints one JSON object.
 
-    python -m tests.simulation.operator_database [--every N | NAME ...]
+    python -m tests.simulation.operator_database [--samples N] [--every N | NAME ...]
 
 For each entry of the database: "agrees", or why not. Without names every entry, or one in N.
 """
@@ -19,34 +19,33 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 import torchparity
 
-SAMPLES = 3
 DTYPES = (torch.float32, torch.bfloat16)
 OTHERWISE = (torch.int64, torch.complex64)  # for entries that take no such numbers
 
 
-def results(names: list[str], every: int) -> dict[str, str]:
+def results(names: list[str], every: int, samples: int) -> dict[str, str]:
     """Return what became of each entry."""
     chosen = [info for info in op_db if not names or info.formatted_name in names][::every]
-    return {info.formatted_name: _result(info) for info in chosen}
+    return {info.formatted_name: _result(info, samples) for info in chosen}
 
 
-def _result(info) -> str:
+def _result(info, samples: int) -> str:
     taken = info.supported_dtypes("cpu")
     tried = [dtype for dtype in DTYPES if dtype in taken] or [dtype for dtype in OTHERWISE if dtype in taken]
     if not tried:
         return "takes no dtype that is tried on the CPU"
     for dtype in tried:
-        for number, (on_cpu, on_npu) in enumerate(_samples(info, dtype)):
+        for number, (on_cpu, on_npu) in enumerate(_samples(info, dtype, samples)):
             problem = _difference(info, dtype, on_cpu, on_npu)
             if problem:
                 return f"{str(dtype).removeprefix('torch.')}, sample {number}: {problem}"
     return "agrees"
 
 
-def _samples(info, dtype) -> Iterator[tuple]:
+def _samples(info, dtype, count: int) -> Iterator[tuple]:
     backward = dtype in info.supported_backward_dtypes("cpu") and info.supports_autograd
     torch.manual_seed(0)
-    for sample in islice(info.sample_inputs("cpu", dtype, requires_grad=backward), SAMPLES):
+    for sample in islice(info.sample_inputs("cpu", dtype, requires_grad=backward), count):
         moved = sample.transform(_moved)
         moved.kwargs |= {"device": "npu"} if "device" in moved.kwargs else {}
         yield sample, moved
@@ -124,8 +123,9 @@ def _first_line(error: Exception) -> str:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--every", type=int, default=1)
+    parser.add_argument("--samples", type=int, default=3, help="inputs of each entry")
     parser.add_argument("names", nargs="*")
     asked = parser.parse_args()
     warnings.simplefilter("ignore")
     torchparity.simulate_npu()
-    print(json.dumps(results(asked.names, asked.every)))
+    print(json.dumps(results(asked.names, asked.every, asked.samples)))

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 
+from tests.simulation import NEEDS_TORCH
 from tests.support.processes import ROOT, run_python
+
+pytestmark = NEEDS_TORCH
 
 
 def test_the_example_names_the_planted_fault(tmp_path):

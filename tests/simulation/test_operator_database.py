@@ -9,17 +9,20 @@ from pathlib import Path
 
 import pytest
 
+from tests.simulation import NEEDS_TORCH
 from tests.support.processes import ROOT
 
 EXCEPTIONS = Path(__file__).parent / "op_db_exceptions.toml"
 EVERY = 3  # an entry in so many is tried here; `python -m tests.simulation.operator_database` tries all
 FEWEST = 200
 
+pytestmark = NEEDS_TORCH
+
 
 @pytest.fixture(scope="module")
 def results() -> dict[str, str]:
     pytest.importorskip("expecttest")
-    command = [sys.executable, "-m", "tests.simulation.operator_database", "--every", str(EVERY)]
+    command = [sys.executable, "-m", "tests.simulation.operator_database", "--samples", "2", "--every", str(EVERY)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     answer: dict[str, str] = json.loads(done.stdout)

@@ -10,11 +10,14 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.simulation import NEEDS_TORCH
 from tests.support.processes import ROOT, run_python
 from tests.support.zoo import ZOO
 
 CHECKS = sorted(path.stem for path in Path(__file__).parent.glob("check_*.py"))
 PYTEST = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly"]
+
+pytestmark = NEEDS_TORCH
 
 
 def test_there_are_checks():
@@ -62,6 +65,13 @@ def test_it_says_when_another_device_has_the_place():
     done = run_python(code)
 
     assert done.stderr.splitlines()[-1].endswith("needs torch's place for another device, which 'sim' has taken.")
+
+
+def test_it_says_when_it_comes_too_late_for_backward():
+    backward = "torch.ones(1, requires_grad=True).exp().backward()"
+    done = run_python(f"import torch, torchparity; {backward}; torchparity.simulate_npu()")
+
+    assert "after the first backward of this process" in done.stderr.splitlines()[-1]
 
 
 def test_it_says_when_torch_is_too_old():

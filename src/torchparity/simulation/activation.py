@@ -21,13 +21,17 @@ _UNNAMED = ("privateuseone", "npu")
 def simulate_npu(behaviour: NpuBehaviour | None = None) -> SimulatedBackend:
     """Give torch a device `npu` that computes on the CPU; return it, as `torch.npu`.
 
-    A second call takes the new behaviour and counts the calls of operators anew; tensors and generator stay.
+    Call it before the first backward of the process. A second call takes the new behaviour and counts the calls of
+    operators anew; tensors and generator stay.
     """
     behaviour = behaviour or NpuBehaviour()
     _refuse_unknown_operators(behaviour)
     backend = getattr(torch, "npu", None)
     if not isinstance(backend, SimulatedBackend):
         backend = _activate()
+    if not backend.goes_backward:
+        _refuse_where_too_late()
+        backend.goes_backward = True
     backend.execution.behave(behaviour)
     return backend
 
@@ -41,6 +45,21 @@ def _activate() -> SimulatedBackend:
     maker = StorageMaker(torch.UntypedStorage.__new__)
     torch.UntypedStorage.__new__ = maker  # type: ignore[method-assign, assignment]
     return backend
+
+
+def _refuse_where_too_late() -> None:
+    """Go backward once: torch counts devices at the first backward of a process."""
+    with torch._C.DisableTorchFunction(), torch.inference_mode(False), torch.enable_grad():
+        one = torch.ones(1, device="npu", requires_grad=True)
+        try:
+            torch.autograd.grad([one * 1], [one], [one.detach()])
+        except RuntimeError as error:
+            if "device_ready_queues_" not in str(error):
+                raise
+            raise SimulationError(
+                "simulate_npu was called after the first backward of this process, too late for torch to start a thread "
+                "for the device; call it at the start of the program."
+            ) from None
 
 
 def _refuse_unknown_operators(behaviour: NpuBehaviour) -> None:

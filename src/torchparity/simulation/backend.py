@@ -22,6 +22,7 @@ class SimulatedBackend:
 
     def __init__(self, execution: Execution) -> None:
         self.execution = execution
+        self.goes_backward = False  # known when it was tried
         self.registrations: list[Any] = []  # torch forgets the kernels when these go
         self.default_generators = (execution.generator,)
         self.amp = SimpleNamespace(autocast=_Autocast, GradScaler=_GradScaler)
