@@ -48,6 +48,7 @@ ALLOWED = {
         *("version", "whole_file"),
     },
     "calls": {"devices", "errors", "naming", "ops", "records"},
+    "simulation": {"errors"},
     "randomness": {"calls", "devices", "errors", "ops", "whole_file"},
     "recording": {
         *("calls", "config", "devices", "errors", "kernels", "naming", "ops", "records", "storage", "tensors", "text"),
@@ -66,7 +67,18 @@ ALLOWED = {
     },
     "__main__": {"cli"},
     "": {
-        *("comparing", "errors", "in_lockstep", "lazy", "randomness", "recording", "records", "storage", "tensors"),
+        *(
+            "comparing",
+            "errors",
+            "in_lockstep",
+            "lazy",
+            "randomness",
+            "recording",
+            "records",
+            "simulation",
+            "storage",
+            "tensors",
+        ),
         "version",
     },
 }
@@ -116,9 +128,12 @@ ROOMS = {
     },
     "report": {"workbook": {""}, "formats": {"", "workbook"}, "": set()},
     "cli": {"terminal": set(), "": {"terminal"}},
+    "simulation": {"faults": {""}, "precision": {""}, "": {"faults", "precision"}},
 }
 MOST_FILES = 20  # in one folder
-TORCH_PACKAGES = {"calls", "devices", "in_lockstep", "ops", "recording", "randomness", "running", "integrations"}
+TORCH_PACKAGES = {
+    *("calls", "devices", "in_lockstep", "integrations", "ops", "randomness", "recording", "running", "simulation"),
+}
 TORCH_FILES = {
     "integrations.pytest",  # for typing alone
     "tensors.torch_tensors",

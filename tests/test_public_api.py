@@ -22,6 +22,7 @@ PUBLIC = {
     "Comparison",
     "HostTensor",
     "LockstepResult",
+    "NpuBehaviour",
     "ParityError",
     "PrecisionDebugger",
     "Record",
@@ -41,6 +42,7 @@ PUBLIC = {
     "open_run",
     "random_save",
     "seed_all",
+    "simulate_npu",
     "to_torch",
 }
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from torchparity.randomness import random_save, seed_all
     from torchparity.recording import Capture, PrecisionDebugger, capture, module_dump, module_dump_end
     from torchparity.records import Record, StackGroup, TensorLeaf, ValueLeaf, describe
+    from torchparity.simulation import NpuBehaviour, simulate_npu
     from torchparity.storage import RunPart, RunReader, RunWriter, open_run
     from torchparity.tensors import HostTensor
     from torchparity.tensors.torch_tensors import from_torch, to_torch
@@ -27,6 +28,7 @@ __all__ = [
     "Comparison",
     "HostTensor",
     "LockstepResult",
+    "NpuBehaviour",
     "ParityError",
     "PrecisionDebugger",
     "Record",
@@ -46,6 +48,7 @@ __all__ = [
     "open_run",
     "random_save",
     "seed_all",
+    "simulate_npu",
     "to_torch",
 ]
 
@@ -54,6 +57,7 @@ _HOME = {
     "Comparison": "comparing",
     "HostTensor": "tensors",
     "LockstepResult": "in_lockstep",
+    "NpuBehaviour": "simulation",
     "ParityError": "errors",
     "PrecisionDebugger": "recording",
     "Record": "records",
@@ -73,6 +77,7 @@ _HOME = {
     "open_run": "storage",
     "random_save": "randomness",
     "seed_all": "randomness",
+    "simulate_npu": "simulation",
     "to_torch": "tensors.torch_tensors",
 }
 

@@ -5,6 +5,8 @@ ParityError                 exit code 2: the command line prints it as one sente
 ├── RecordNameError         a text that is not the name of a record or an item
 ├── UnknownPluginError      a format, device or kernel that does not exist
 ├── MissingTorchError       torch is needed and not installed
+├── SimulationError         the simulated NPU cannot be had here
+│   └── MissingOperatorError an operator that the simulated NPU has no kernel for
 ├── RecordingEndedError     no fault: enable_dataloader ends the training after the last step to record
 ├── RunError                something about a run folder
 │   ├── RunNotFoundError    the path does not exist or holds no run
@@ -55,6 +57,19 @@ class MissingTorchError(ParityError):
         super().__init__(
             f"{wanted_for} needs torch, which is not installed here; `pip install torchparity[torch]` adds it."
         )
+
+
+class SimulationError(ParityError):
+    """The simulated NPU cannot be had here."""
+
+
+class MissingOperatorError(SimulationError, NotImplementedError):
+    """An operator that the simulated NPU has no kernel for."""
+
+    def __init__(self, operator: str, *, cpu_has_it: bool) -> None:
+        self.operator = operator
+        advice = "NpuBehaviour(falls_back_to_cpu=True) uses the CPU's" if cpu_has_it else "neither does the CPU"
+        super().__init__(f"the simulated NPU has no kernel for {operator}; {advice}.")
 
 
 class RecordingEndedError(ParityError):

@@ -117,6 +117,15 @@ def draw(folder: Path) -> Path:
     return calls.path
 
 
+def simulate() -> None:
+    """Ask for an NPU that nobody has; an older torch cannot have it."""
+    try:
+        simulated = tp.simulate_npu(tp.NpuBehaviour(accumulate="tf32", falls_back_to_cpu=True))
+    except tp.ParityError:
+        return
+    assert_type(simulated.get_device_name(), str)
+
+
 def say(error: tp.ParityError) -> int:
     """Return the exit code that the command line has for an error."""
     return error.exit_code
@@ -124,6 +133,7 @@ def say(error: tp.ParityError) -> int:
 
 def main(folder: Path) -> None:
     """Use everything once."""
+    simulate()
     first, second = record(folder / "first", 1), record(folder / "second", 2)
     read(first)
     debug(folder / "debug")

@@ -23,7 +23,7 @@ def test_equal_models_are_identical(level, backward):
     result = torchparity.lockstep(candidate, baseline, tokens, task="tensor", level=level, backward=backward)
 
     assert result.verdict.kind is Kind.AGREE
-    assert result.verdict.agreement.is_identical and result.verdict.agreement.is_bitwise
+    assert result.verdict.agreement.is_identical and result.verdict.agreement.compares_every_bit
     assert result.agrees
     assert result.headline == result.verdict.sentence == result.comparison.headline()
 
@@ -33,7 +33,7 @@ def test_equal_models_agree_by_their_statistics():
 
     result = torchparity.lockstep(candidate, baseline, tokens, backward=True)
 
-    assert result.verdict.agreement.is_identical and not result.verdict.agreement.is_bitwise
+    assert result.verdict.agreement.is_identical and not result.verdict.agreement.compares_every_bit
     assert result.comparison.rows_compared()["statistics"] > 100
 
 

@@ -33,6 +33,7 @@ class Device(Protocol):
     """One kind of device. Nothing here initialises a device that the training does not use."""
 
     is_host: bool  # whether tensors are in host memory
+    shares_unresizable: bool  # whether others than torch may write a storage that cannot be resized
 
     def fast_arena(self, device: torch.device, *, exact: bool, checksums: bool) -> Arena | None:
         """Return the arena that reads tensors by their address; None without one; raise where it cannot run here."""

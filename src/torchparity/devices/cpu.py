@@ -16,6 +16,7 @@ class CpuDevice:
     """See the contract in `devices/__init__.py`."""
 
     is_host = True
+    shares_unresizable = True
 
     def fast_arena(self, device: torch.device, *, exact: bool, checksums: bool) -> Arena | None:
         return host_arena(exact=exact, checksums=checksums)

@@ -22,6 +22,7 @@ class CudaDevice:
     """See the contract in `devices/__init__.py`."""
 
     is_host = False
+    shares_unresizable = True
 
     def fast_arena(self, device: torch.device, *, exact: bool, checksums: bool) -> Arena | None:
         return cuda_arena(device, checksums=checksums)  # whose sums are always in float64

@@ -1,4 +1,7 @@
-"""Ascend NPUs through torch_npu, which the training has imported if it has such tensors; it is not imported here."""
+"""Ascend NPUs through torch_npu, which the training has imported if it has such tensors; it is not imported here.
+
+The simulated NPU has the same `torch.npu`, and its tensors are in host memory.
+"""
 
 from __future__ import annotations
 
@@ -9,20 +12,30 @@ from typing import Any
 import torch
 
 from torchparity.devices import HostBuffers, Setting, Wait
-from torchparity.kernels.arenas import Arena, portable_arena
+from torchparity.kernels.arenas import Arena, host_arena, portable_arena
 from torchparity.tensors import HostTensor
 from torchparity.tensors.torch_tensors import from_torch
+
+_ACCUMULATIONS = {"npu.bf16_accumulation": "bf16", "npu.fp16_accumulation": "fp16"}
 
 
 class NpuDevice:
     """See the contract in `devices/__init__.py`."""
 
-    is_host = False
+    @property
+    def is_host(self) -> bool:
+        return _is_simulated()
+
+    @property
+    def shares_unresizable(self) -> bool:
+        return not _is_simulated()  # where no storage can be resized
 
     def fast_arena(self, device: torch.device, *, exact: bool, checksums: bool) -> Arena | None:
-        return None
+        return host_arena(exact=exact, checksums=checksums) if _is_simulated() else None
 
     def portable_arena(self, device: torch.device) -> Arena | None:
+        if _is_simulated():  # measuring must not pass through the simulated kernels
+            return None
         return portable_arena(partial(self.synchronize, device))
 
     def copy_to_host(self, tensor: torch.Tensor, buffers: HostBuffers) -> tuple[HostTensor, Wait | None]:
@@ -68,12 +81,22 @@ class NpuDevice:
             "hf32.matmul": lambda: bool(backend.matmul.allow_hf32),
             "hf32.conv": lambda: bool(backend.conv.allow_hf32),
             "seed.npu": lambda: backend.default_generators[backend.current_device()].initial_seed(),
+            **({kind: partial(_accumulates_in, kind) for kind in _ACCUMULATIONS} if _is_simulated() else {}),
         }
 
 
 def _torch_npu() -> Any:
     """Return `torch.npu`, which is there when torch_npu was imported; else None."""
     return getattr(torch, "npu", None)
+
+
+def _is_simulated() -> bool:
+    """Tell whether `torch.npu` is that of torchparity.simulation."""
+    return bool(getattr(_torch_npu(), "is_simulated", False))
+
+
+def _accumulates_in(setting: str) -> bool:
+    return bool(_torch_npu().execution.behaviour.accumulate == _ACCUMULATIONS[setting])
 
 
 def _has_overflow_flag() -> bool:

@@ -21,6 +21,7 @@ class OtherDevice:
     """See the contract in `devices/__init__.py`."""
 
     is_host = False
+    shares_unresizable = True
 
     def fast_arena(self, device: torch.device, *, exact: bool, checksums: bool) -> Arena | None:
         return None

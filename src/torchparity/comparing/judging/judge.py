@@ -95,7 +95,8 @@ def _is_telling(difference: EnvironmentDifference, kind: Kind) -> bool:
     """Tell whether a difference of the environments is worth a place in the headline."""
     if kind is Kind.RANDOM:
         return difference.key.startswith(("seed", "dropout"))
-    return kind is Kind.OPERATOR and difference.key.startswith(("tf32.", "hf32.", "autocast", "cublas.", "attention."))
+    of_a_product = ("tf32.", "hf32.", "npu.", "autocast", "cublas.", "attention.")
+    return kind is Kind.OPERATOR and difference.key.startswith(of_a_product)
 
 
 def _remarks(first: Finding, searches: Searches, changes: Sequence[EnvironmentDifference]) -> list[str]:

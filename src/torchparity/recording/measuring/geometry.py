@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from torchparity.calls import PLAIN
+from torchparity.devices import device_for
 from torchparity.tensors import DTYPES
 
 is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor  # by a transform such as torch.func.grad
@@ -27,6 +28,11 @@ def inner(tensor: torch.Tensor) -> torch.Tensor:
         return local
     jagged: Any = local
     return jagged._values if local.layout is torch.jagged else local.detach().values()
+
+
+def may_change_unseen(storage: torch.UntypedStorage) -> bool:
+    """Tell whether others can write a storage: one that is shared with NumPy or a file is not resizable."""
+    return not storage.resizable() and device_for(storage.device).shares_unresizable
 
 
 def version_of(tensor: torch.Tensor) -> int:

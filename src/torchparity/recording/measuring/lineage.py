@@ -11,6 +11,7 @@ from __future__ import annotations
 import msgspec
 import torch
 
+from torchparity.recording.measuring.geometry import may_change_unseen
 from torchparity.recording.measuring.tensor_names import TensorNames
 from torchparity.storage import OriginTable
 
@@ -146,5 +147,5 @@ class Lineage:
             or (self.may_be_gradient and tensor.is_floating_point())
             or torch._C._current_graph_task_id() != -1
         )
-        is_known = tensor.is_leaf and not tensor.is_inference() and storage.resizable() and not may_be_made
-        return self.outside if is_known else self.unknown
+        is_known = tensor.is_leaf and not tensor.is_inference() and not may_be_made
+        return self.outside if is_known and not may_change_unseen(storage) else self.unknown

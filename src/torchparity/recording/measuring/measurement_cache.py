@@ -27,6 +27,7 @@ from torchparity.recording.measuring.geometry import (
     inner,
     is_measurable,
     is_wrapped,
+    may_change_unseen,
     version_of,
 )
 from torchparity.recording.measuring.keys import Extent, values_key, view_key
@@ -243,8 +244,10 @@ class MeasurementCache:
         count = tensor.numel()
         if arena is None or not count or type(tensor) not in PLAIN or not tensor.is_contiguous():
             return None
-        if storage.nbytes() < (offset + count) * arena.itemsize or not storage.resizable() or is_wrapped(tensor):
-            return None  # a storage shared with NumPy or a file is not resizable, and can change without a new version
+        if storage.nbytes() < (offset + count) * arena.itemsize or is_wrapped(tensor):
+            return None
+        if not storage.resizable() and may_change_unseen(storage):
+            return None
         address = tensor.data_ptr()
         if not address or storage._cdata in self._generations.uncacheable:
             return None
@@ -267,7 +270,7 @@ class MeasurementCache:
         """Observe a tensor of any kind that is not in the cache."""
         if not is_measurable(tensor) or not has_memory(tensor):
             return _unmeasured(tensor, maker or self.lineage.unknown)
-        is_watched = storage._cdata not in self._generations.uncacheable and storage.resizable()
+        is_watched = storage._cdata not in self._generations.uncacheable and not may_change_unseen(storage)
         if not remember or not is_watched:
             source = self._generations.trace(tensor, storage, tensor._version, maker)
             if not is_watched and maker is None:

@@ -30,6 +30,8 @@ _SWITCHES = {
     "tf32.rnn": "TF32 is {} for recurrent layers",
     "hf32.matmul": "HF32 is {} for matmuls",
     "hf32.conv": "HF32 is {} for convolutions",
+    "npu.bf16_accumulation": "bf16 accumulation is {} for matmuls",
+    "npu.fp16_accumulation": "fp16 accumulation is {} for matmuls",
     "cublas.bf16_reduction": "the reduced precision of cuBLAS's bfloat16 sums is {}",
     "cublas.fp16_reduction": "the reduced precision of cuBLAS's float16 sums is {}",
     "cublas.fp16_accumulation": "the float16 accumulation of cuBLAS is {}",
@@ -56,7 +58,7 @@ _VALUES = {
     "world.backend": "the distributed backend",
     "cuda.capability": "the compute capability",
 }
-_OFF_WHERE_MISSING = ("tf32.", "hf32.", "cublas.fp16_accumulation")
+_OFF_WHERE_MISSING = ("tf32.", "hf32.", "cublas.fp16_accumulation", "npu.bf16_accumulation", "npu.fp16_accumulation")
 _OF_TWO_CPUS = ("cpu", "threads", "torch.blas", "env.OMP_", "env.MKL_")
 _OF_A_CPU = ("mkldnn", "env.ONEDNN_")
 _OF_CUDA_ALONE = ("attention.mem_efficient", "attention.cudnn")
@@ -71,6 +73,8 @@ _BEARING: tuple[tuple[str, frozenset[Family] | None], ...] = (
     ("tf32.rnn", frozenset({"recurrent"})),
     ("hf32.matmul", frozenset({"matmul", "attention", "recurrent"})),
     ("hf32.conv", frozenset({"convolution"})),
+    ("npu.bf16_accumulation", frozenset({"matmul", "attention", "convolution"})),
+    ("npu.fp16_accumulation", frozenset({"matmul", "attention", "convolution"})),
     ("attention.", frozenset({"attention"})),
     ("seed", frozenset({"random"})),
     ("dropout", frozenset({"random"})),

@@ -1,0 +1,55 @@
+"""The contract of a planted fault: one call of one operator computes something else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from torchparity.simulation.call import HostCall, Kernel
+
+# What people call an operator, and what ATen calls the kernel that does its work.
+KERNELS_OF = {
+    "linear": ("addmm",),
+    "matmul": ("mm", "bmm"),
+    "conv1d": ("convolution_overrideable",),
+    "conv2d": ("convolution_overrideable",),
+    "conv3d": ("convolution_overrideable",),
+    "layer_norm": ("native_layer_norm",),
+    "group_norm": ("native_group_norm",),
+    "batch_norm": ("native_batch_norm",),
+    "softmax": ("_softmax",),
+    "log_softmax": ("_log_softmax",),
+    "dropout": ("native_dropout",),
+    "nll_loss": ("nll_loss_forward", "nll_loss2d_forward"),
+    "attention": ("_scaled_dot_product_flash_attention_for_cpu",),
+    "scaled_dot_product_attention": ("_scaled_dot_product_flash_attention_for_cpu",),
+    "max_pool2d": ("max_pool2d_with_indices",),
+}
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A fault in one call of an operator: `call` counts its calls from 0, None is every call.
+
+    `operator` is the name of an API such as "layer_norm", or of a kernel such as "native_layer_norm".
+    """
+
+    operator: str
+    call: int | None = 0
+
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        """The kernels whose calls are counted."""
+        return KERNELS_OF.get(self.operator, (self.operator,))
+
+    def compute(self, call: HostCall, kernel: Kernel, raise_overflow: Callable[[], None]) -> Any:
+        """Return the wrong result; `raise_overflow` sets the device's overflow flag."""
+        raise NotImplementedError
+
+
+def first_tensor(result: Any) -> torch.Tensor:
+    """Return the main output of an operator."""
+    return result if isinstance(result, torch.Tensor) else first_tensor(result[0])
