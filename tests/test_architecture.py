@@ -104,7 +104,7 @@ ROOMS = {
         "measuring": {"pairing"},
         "precision": {"measuring", "pairing"},
         "judging.evidence": {"judging", "measuring", "pairing", "precision"},
-        "judging.wording": {"judging"},
+        "judging.wording": {"judging", "precision"},
         "judging.search": {"judging", "judging.evidence", "measuring", "pairing", "precision"},
         "judging": {"judging.evidence", "judging.search", "judging.wording", "measuring", "pairing", "precision"},
         "msprobe": {"judging", "judging.evidence", "judging.wording", "measuring", "pairing"},

@@ -17,6 +17,7 @@ from tests.faultbed.runner import Line, read
 PAGE = Path(__file__).parents[2] / "docs" / "faultbed.md"
 REASONS = Path(__file__).with_name("reasons.toml")
 _WIDTH = 116
+_HEAD = 2  # rows of a table without content
 _INTRO = """# The fault bed
 
 Faults are planted in small models, one at a time, in a training of two steps (forward, backward, clipping, optimizer),
@@ -25,6 +26,17 @@ kind. Strength is told in ULPs: the distance of the faulty record's output from 
 in units of the dtype's epsilon; a fault without strengths counts as large. The *rule* is msprobe's: the record of the
 first row that its table calls `No` or `Warning`; it tells no kinds, so the record alone counts. `make faultbed` runs
 the bed and writes this page; tests/faultbed has the models, the faults and their truths.
+
+Words of the tables and of the names of cases (`model/kind/strength/baseline/task`):
+
+- *plain*: the baseline is the same program without the fault, on the same kernels, so that all before the fault is
+  equal in every bit.
+- *noisy*: the baseline rounds otherwise nearly everywhere, as another device would, and the fault must be found among
+  differences that are none.
+- *void*: the fault changes no bit of any tensor there, so that no tensor can show it; such a case counts nowhere above
+  its own section. An argument that differs can still be told.
+- *not confirmed*: the first record that differs in its bits is none of those that the fault was declared to touch, so
+  that the truth itself is in doubt; such a case counts all the same.
 """
 
 
@@ -59,6 +71,12 @@ _NOISE = """The same faults on a baseline with other rounding everywhere: what m
 computed in float64 there and rounded once.
 
 """
+_VOID = """No bit of any tensor differs in these; what was said is beside them.
+
+"""
+_UNCONFIRMED = """The record that differs first in its bits is another than the fault was declared to touch.
+
+"""
 _HELD_OUT = """Two models and five kinds that were written first and not looked at while the judging was worked on.
 
 """
@@ -83,9 +101,11 @@ def _totals(lines: list[Line]) -> str:
     for title, strengths in [together, *((strength, (strength,)) for strength in STRENGTHS)]:
         for task in TASKS:
             chosen = [line for line in lines if line["task"] == task and line["strength"] in strengths]
+            if not chosen:
+                continue
             shares = " | ".join(_percent(chosen, key) for key in ("named", "record_right", "kind_right", "rule_right"))
             rows.append(f"| {title} | {task} | {len(chosen)} | {shares} |")
-    return "\n".join(rows) + "\n"
+    return "\n".join(rows) + "\n" if len(rows) > _HEAD else "None.\n"
 
 
 def _by_kind(lines: list[Line]) -> str:
@@ -110,15 +130,17 @@ def _grouped(lines: list[Line], key: str) -> list[tuple[str, list[Line]]]:
 
 
 def _table(title: str, groups: list[tuple[str, list[Line]]]) -> str:
-    """Return the named of large and moderate faults, and of those near rounding, for each group."""
-    rows = [f"| {title} | tensor | statistics | rule | near: tensor | near: statistics |", "|---|---|---|---|---|---|"]
+    """Return the named of large and moderate faults, and of those near rounding if there are any, for each group."""
+    has_near = any(line["strength"] == "near" for _, lines in groups for line in lines)
+    heads = [title, "tensor", "statistics", "rule", *(["near: tensor", "near: statistics"] if has_near else [])]
+    rows = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for name, lines in groups:
         clear = [line for line in lines if line["strength"] != "near"]
         near = [line for line in lines if line["strength"] == "near"]
         of_task: Callable[[list[Line], str], list[Line]] = lambda some, task: [x for x in some if x["task"] == task]  # noqa: E731
         cells = [_share(of_task(clear, task), "named") for task in TASKS]
         cells.append(_share(of_task(clear, "tensor"), "rule_right"))
-        cells += [_share(of_task(near, task), "named") for task in TASKS]
+        cells += [_share(of_task(near, task), "named") for task in TASKS] if has_near else []
         rows.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(rows) + "\n"
 
@@ -153,14 +175,13 @@ def _told(line: Line, reasons: dict[str, str]) -> str:
 
 
 def _void(void: list[Line]) -> str:
-    """Return the cases whose fault changes no bit of any tensor; an argument that differs is still there to be told."""
-    if not void:
-        return "None.\n"
-    items = []
+    """Return the cases whose fault changes no bit of any tensor, a line each for all tasks with the same answer."""
+    tasks: dict[tuple[str, str], list[str]] = {}
     for line in (line for line in void if line["baseline"] == "plain"):
         told = "named" if line["named"] else f"said {line['said_kind']}"
-        items.append(f"- `{line['id']}`: no bit of any tensor differs; {told}")
-    return "\n".join(items) + "\n"
+        tasks.setdefault((line["id"].removesuffix(f"/{line['task']}"), told), []).append(line["task"])
+    items = [f"- `{case}` ({', '.join(of_case)}): {told}" for (case, told), of_case in tasks.items()]
+    return _VOID + "\n".join(items) + "\n" if items else "None.\n"
 
 
 def _unconfirmed(faults: list[Line]) -> str:
@@ -170,7 +191,7 @@ def _unconfirmed(faults: list[Line]) -> str:
         for line in faults
         if not line["confirmed"] and line["task"] == "tensor"
     ]
-    return "\n".join(items) + "\n" if items else "None.\n"
+    return _UNCONFIRMED + "\n".join(items) + "\n" if items else "None.\n"
 
 
 def main() -> int:

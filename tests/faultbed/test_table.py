@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.faultbed.cases import TASKS
 from tests.faultbed.table import page
 
 FAULT = {
@@ -48,7 +49,7 @@ def test_a_miss_is_listed_with_what_was_said_and_its_reason():
 def test_what_is_reported_apart_is_not_among_all_faults(change):
     text = page([FAULT | change], {})
 
-    assert "| large | tensor | 0 | - | - | - | - |" in section(text, "All faults")
+    assert section(text, "All faults").strip() == "None."
 
 
 def test_a_clean_pair_that_is_blamed_is_counted_and_told():
@@ -56,6 +57,27 @@ def test_a_clean_pair_that_is_blamed_is_counted_and_told():
 
     assert "| again | cnn | 1/1 | - |" in text
     assert "Torch.empty.0.forward" in text
+
+
+def test_rows_and_columns_without_a_fault_are_left_out():
+    text = page([FAULT | {"baseline": "noisy"}], {})
+
+    rows = [line for line in section(text, "Through noise").splitlines() if line.startswith("|")]
+    assert "near" not in "".join(rows) and "| large | tensor | 1 |" in "".join(rows)
+    assert [row for row in rows if "| 0 |" in row] == []
+
+
+def test_a_void_case_is_told_once_for_both_tasks():
+    both = [FAULT | {"id": f"llama/noise/large/plain/{task}", "task": task, "void": True} for task in TASKS]
+
+    text = section(page(both, {}), "Void")
+
+    assert text.count("- `") == 1 and "`llama/noise/large/plain` (tensor, statistics): said data" in text
+
+
+@pytest.mark.parametrize("word", ["plain", "noisy", "void", "not confirmed"])
+def test_the_words_of_the_tables_are_explained(word):
+    assert f"- *{word}*: " in page([FAULT], {}).partition("\n## ")[0]
 
 
 def test_an_unconfirmed_truth_is_told():

@@ -33,7 +33,9 @@ search/                where the runs part
     arguments          arguments that differ and are no tensors
     argument_findings  findings about them
     closeness          how close the records are that no finding explains
+    masks              masks that hide what the other elements are off by
     choices            choices among equals, and what is in another order because of them
+    saved_values       findings about values that were saved by hand
     missing_gradients, parameter_gradients      findings about gradients
 
 wording/               the verdict for people

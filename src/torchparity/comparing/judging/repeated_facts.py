@@ -22,12 +22,6 @@ def told_once(findings: Iterable[Finding]) -> list[Finding]:
     return [_with_repeats(group) for group in groups.values()]
 
 
-def is_same_fact(finding: Finding, other: Finding) -> bool:
-    """Tell whether two findings show one fact."""
-    fact = _fact(finding)
-    return fact is not None and fact == _fact(other)
-
-
 def _fact(finding: Finding) -> Hashable | None:
     """Return what makes findings the same fact, None for one that stands for itself."""
     if finding.kind is Kind.WEIGHTS:

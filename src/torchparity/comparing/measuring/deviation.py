@@ -99,7 +99,7 @@ def _of_uncommon_statistics(pair: ItemPair, baseline: Side, mine: Values, other:
     if not tolerance(pair):
         sums = [0.0 if error is not None and error < _SUMS_OF_INTEGERS else error for error in sums]
     if distance is not None:
-        sums.append(distance / (_finite_norm(baseline) or scale or 1.0))
+        sums.append(distance / (finite_norm(baseline) or scale or 1.0))
     return max((error for error in extremes + sums if error is not None), default=None)
 
 
@@ -110,7 +110,7 @@ def deviation_of_values(baseline: Side, metrics: PairMetrics) -> float:
     if isinstance(baseline.leaf, TensorLeaf) and not baseline.leaf.shape:
         return metrics.max_relative
     *extremes, _, _ = baseline.values()
-    norm = _finite_norm(baseline)
+    norm = finite_norm(baseline)
     if norm is not None:
         return float(metrics.euclidean / norm)
     # Other tools keep no norm of float64, and that of float16 overflows.
@@ -118,7 +118,7 @@ def deviation_of_values(baseline: Side, metrics: PairMetrics) -> float:
     return float(metrics.max_abs / scale)
 
 
-def _finite_norm(side: Side) -> float | None:
+def finite_norm(side: Side) -> float | None:
     """Return the norm of the finite elements: a mask of -inf says nothing about them. None where it is 0 or unknown."""
     norm = side.values()[_NORM]
     if not _is_scale(norm) and isinstance(side.leaf, TensorLeaf) and side.leaf.statistics is not None:

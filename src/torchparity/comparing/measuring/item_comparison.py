@@ -24,6 +24,7 @@ class Reason(Enum):
     OTHER_SHAPE = "the tensors have different shapes"
     EMPTY = "the tensors have no elements"
     UNREADABLE = "the values could not be read"
+    HIDDEN = "a mask hides the other elements"
     NO_CHECKSUM = "neither run has a checksum of it"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable
@@ -9,7 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from torchparity.errors import ParityError
-from torchparity.records import PairMetrics, TensorLeaf
+from torchparity.records import Leaf, PairMetrics, TensorLeaf
 from torchparity.storage import RunPart
 
 if TYPE_CHECKING:
@@ -66,6 +67,15 @@ class PairReader:
         if isinstance(result, ParityError):
             raise result
         return result
+
+    def distance_of_integers(self, mine: Leaf, other: Leaf) -> float:
+        """Return the distance of two tensors of whole numbers, computed exactly; 0 for those of different dtypes."""
+        if not isinstance(mine, TensorLeaf) or not isinstance(other, TensorLeaf) or mine.dtype != other.dtype:
+            return 0.0
+        left, right = self._candidate.tensor(mine).array, self._baseline.tensor(other).array
+        apart = left != right
+        pairs = zip(left[apart].tolist(), right[apart].tolist(), strict=True)
+        return math.sqrt(sum((first - second) ** 2 for first, second in pairs))
 
     def _finish_one(self, running: deque[tuple[Hashable, Future[Result]]]) -> None:
         content, future = running.popleft()

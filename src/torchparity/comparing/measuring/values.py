@@ -8,15 +8,19 @@ from collections.abc import Callable, Iterable
 from torchparity.comparing.measuring.deviation import (
     deviation_of_statistics,
     deviation_of_values,
+    finite_norm,
     without_comparison,
 )
 from torchparity.comparing.measuring.item_comparison import ItemComparison, NotCompared, Reason
 from torchparity.comparing.measuring.numbers import are_floats
 from torchparity.comparing.measuring.pair_reader import PairReader, Progress
-from torchparity.comparing.pairing.items import ItemPair
+from torchparity.comparing.pairing.items import ItemPair, Side
 from torchparity.errors import InternalError, ParityError
 from torchparity.records import Leaf, PairMetrics, TensorLeaf
 from torchparity.storage import RunPart
+
+_WIDE_INTEGERS = ("torch.int64", "torch.uint64")
+_LARGEST_EXACT = 1 << 53
 
 
 class ValueComparer:
@@ -48,7 +52,10 @@ class ValueComparer:
             return ItemComparison(pair, NotCompared(reason), deviation)
         outcome = self._outcome(mine.leaf, other.leaf)
         if isinstance(outcome, PairMetrics):
-            return ItemComparison(pair, outcome, deviation_of_values(other, outcome))
+            deviation = deviation_of_values(other, outcome)
+            if not deviation and _exceed_floats(mine, other):
+                deviation = self._reader.distance_of_integers(mine.leaf, other.leaf) / (finite_norm(other) or 1.0)
+            return ItemComparison(pair, outcome, deviation)
         return ItemComparison(pair, outcome, math.inf if outcome.reason is Reason.OTHER_SHAPE else None)
 
     def _outcome(self, mine: Leaf, other: Leaf) -> PairMetrics | NotCompared:
@@ -62,6 +69,13 @@ class ValueComparer:
             return self._reader.metrics(mine, other)
         except ParityError as error:
             return NotCompared(Reason.UNREADABLE, str(error))
+
+
+def _exceed_floats(*sides: Side) -> bool:
+    """Tell whether both tensors have whole numbers so large that float64, which metrics are in, merges neighbours."""
+    values = [value for side in sides for value in side.values()[:2]]
+    are_wide = all(isinstance(side.leaf, TensorLeaf) and side.leaf.dtype in _WIDE_INTEGERS for side in sides)
+    return are_wide and any(value is None or abs(value) > _LARGEST_EXACT for value in values)
 
 
 def _comparable(pair: ItemPair) -> tuple[TensorLeaf, TensorLeaf] | None:

@@ -61,7 +61,7 @@ def _tensor(comparison: ItemComparison, kind: type[_Kind]) -> _Kind | None:
     deviation = comparison.deviation
     largest, smallest, mean, norm = _finite_values(right)
     is_known = deviation is not None and deviation < math.inf
-    if deviation and comparison.metrics is None and norm is not None and norm > MASKING:
+    if deviation and comparison.statistics is not None and norm is not None and norm > MASKING:
         is_known = False
     return kind(
         name=mine.name[len(comparison.record) + 1 :],

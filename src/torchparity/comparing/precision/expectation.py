@@ -14,6 +14,7 @@ from torchparity.comparing.precision.figures import (
     ESTIMATE,
     FLOAT32_UNIT,
     MARGIN,
+    MASKING,
     ROUNDING,
     SKETCH_FLOOR,
     TF32_UNIT,
@@ -200,7 +201,12 @@ def _reason(
         deviation = max((part.deviation for part in inputs), default=0.0)
         if not deviation:
             return "equal inputs and an exact operator"
-        return f"the inputs are off by {deviation:.1g}" + (f", and it takes {budget.cause}" if budget.cause else "")
+        off = (
+            f"the inputs are off by {deviation:.1g}"
+            if deviation * MASKING > 1.0
+            else "a mask hides what inputs are off by"
+        )
+        return off + (f", and it takes {budget.cause}" if budget.cause else "")
     if operands * MARGIN > own / 2:
         return "TF32 rounds the factors to 11 bits" if call.uses_tf32 else "the operands are rounded to a coarser dtype"
     if rounding * MARGIN > own / 2:

@@ -10,20 +10,26 @@ from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.comparing.pairing.items import Side
 from torchparity.records import TensorLeaf
 
+_ALONE = ("is a tensor in the candidate alone", "is a tensor in the baseline alone")
+
 
 def beyond_numbers(comparison: ItemComparison) -> str:
-    """Return in a clause why two items are infinitely far apart, "" where they are not.
+    """Return in a clause why two items are infinitely far apart or have no partner, "" where they are not.
 
     It goes on after the item's name: "has nan in the candidate alone".
     """
+    sides = (comparison.candidate, comparison.baseline)
     if comparison.deviation != math.inf:
-        return ""
+        has_tensor = [side is not None and side.is_tensor for side in sides]
+        return _ALONE[has_tensor.index(True)] if None in sides and any(has_tensor) else ""
     if has_other_shape(comparison.pair) or comparison.pair.replaces_tensor:
         shapes = shapes_of(comparison)
         return f"has another shape ({shapes[0]} against {shapes[1]})" if shapes else "has another shape"
     if comparison.checksums is not None:
         return "has a different checksum"
     if comparison.pair.is_replaced:
+        if comparison.candidate is not None and comparison.candidate.is_tensor:
+            return _ALONE[0]
         return "is something else than in the baseline"
     mine, other = set(_nonfinite(comparison.candidate)), set(_nonfinite(comparison.baseline))
     if mine - other:

@@ -74,6 +74,12 @@ def communicates(record: str) -> bool:
     return record.startswith("Distributed.")
 
 
+def writes_in_place(record: str) -> bool:
+    """Tell whether a call is named as one that writes to its argument: `add_`."""
+    parts = record.rsplit(".", 3)
+    return len(parts) > 2 and parts[-3].endswith("_") and not parts[-3].endswith("__")
+
+
 def rounds(record: str) -> bool:
     """Tell whether an operator adds up many numbers or computes a function of them, so that its result is rounded."""
     return _is_rounding(operator_of(record))

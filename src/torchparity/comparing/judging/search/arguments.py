@@ -36,8 +36,8 @@ def differing_arguments(record: JudgedRecord, rounding: float) -> list[ArgumentD
             continue
         mine, other = entry.candidate, entry.baseline
         if mine is not None and other is not None:
-            if _differ(mine.leaf, other.leaf, rounding):
-                both.append(_difference(record, entry, _text(mine), _text(other), is_one_sided=False))
+            if are_different(mine.leaf, other.leaf, rounding):
+                both.append(_difference(record, entry, text_of_side(mine), text_of_side(other), is_one_sided=False))
         elif _says_something(mine or other):
             alone.append((entry, mine is not None))
     return both + _one_sided(record, alone)
@@ -53,7 +53,7 @@ def rounded_numbers(record: JudgedRecord, rounding: float) -> float:
         for entry in record.items
         if entry.is_input and (mine := entry.candidate) is not None and (other := entry.baseline) is not None
     ]
-    rounded = [pair for pair in pairs if _differ(*pair, 0.0) and not _differ(*pair, rounding)]
+    rounded = [pair for pair in pairs if are_different(*pair, 0.0) and not are_different(*pair, rounding)]
     return max((_relative_difference(*pair) for pair in rounded), default=0.0)
 
 
@@ -66,12 +66,12 @@ def _relative_difference(mine: Leaf, other: Leaf) -> float:
 
 def _one_sided(record: JudgedRecord, alone: Sequence[tuple[ItemComparison, bool]]) -> list[ArgumentDifference]:
     """Return what one run alone passes: not what the other passes under another name."""
-    left = [_text(entry.candidate) for entry, is_candidates in alone if is_candidates and entry.candidate]
-    right = [_text(entry.baseline) for entry, is_candidates in alone if not is_candidates and entry.baseline]
+    left = [text_of_side(entry.candidate) for entry, is_candidates in alone if is_candidates and entry.candidate]
+    right = [text_of_side(entry.baseline) for entry, is_candidates in alone if not is_candidates and entry.baseline]
     differences = []
     for entry, is_candidates in alone:
         side, others = (entry.candidate, right) if is_candidates else (entry.baseline, left)
-        text = _text(side)
+        text = text_of_side(side)
         if text in others:
             others.remove(text)
             continue
@@ -86,7 +86,8 @@ def _difference(
     return ArgumentDifference(entry, record.short_name(entry), (mine, other), is_one_sided)
 
 
-def _differ(mine: Leaf, other: Leaf, rounding: float) -> bool:
+def are_different(mine: Leaf, other: Leaf, rounding: float) -> bool:
+    """Tell whether two values differ, floats by more than `rounding`, relatively; not of types that may be any."""
     if not isinstance(mine, ValueLeaf) or not isinstance(other, ValueLeaf):
         return (mine is None) != (other is None) and _is_compared(mine or other)
     if not {mine.type, other.type} <= _COMPARED or mine.value == other.value:
@@ -109,7 +110,8 @@ def _says_something(side: Side | None) -> bool:
     return side is not None and _is_compared(side.leaf)
 
 
-def _text(side: Side | None) -> str:
+def text_of_side(side: Side | None) -> str:
+    """Return a value as a sentence shows it; "nothing" for None."""
     leaf = side.leaf if side is not None else None
     if isinstance(leaf, TensorLeaf):
         return f"a tensor of shape {list(leaf.shape)}"

@@ -34,11 +34,6 @@ class Closeness:
         return bool(self._largest)
 
     @property
-    def has_unexplained(self) -> bool:
-        """Whether anything differs that no finding explains."""
-        return not self._largest.keys() <= self._explained
-
-    @property
     def furthest(self) -> Furthest:
         """The largest deviation that no finding explains, and the item that has it."""
         left = (entry for here, entry in self._largest.items() if here not in self._explained)

@@ -7,7 +7,14 @@ from typing import NamedTuple
 
 from torchparity.comparing.judging.evidence.beyond_numbers import shapes_of
 from torchparity.comparing.judging.evidence.judged_record import JudgedRecord
-from torchparity.comparing.judging.evidence.operators import draws, rate_items, returns_raw_memory, rounds
+from torchparity.comparing.judging.evidence.operators import (
+    communicates,
+    draws,
+    rate_items,
+    returns_raw_memory,
+    rounds,
+    writes_in_place,
+)
 from torchparity.comparing.judging.figures import LARGEST_JUDGED_INPUT, SMALLEST_GAIN
 from torchparity.comparing.judging.search.cancellation import is_cancelled
 from torchparity.comparing.judging.search.choices import is_other_choice
@@ -41,6 +48,9 @@ def output_finding(context: PartContext, record: JudgedRecord, *, reads_raw_memo
     other_form = next(filter(_has_other_dimensions, record.items), None)
     if other_form is not None:
         return context.finding(Kind.SHAPE, record, other_form, deviation=math.inf)
+    one_sided = _one_sided_result(context, record)
+    if one_sided is not None:
+        return context.finding(Kind.OPERATOR, record, one_sided, deviation=math.inf)
     wrong: list[tuple[_Excess, ItemComparison, Expectation]] = []
     is_rounded = rounds(record.name)
     for entry in record.returned:
@@ -89,6 +99,22 @@ def _has_other_dimensions(entry: ItemComparison) -> bool:
     if entry.is_input or not entry.pair.is_replaced or entry.candidate is None:
         return False
     return isinstance(entry.candidate.leaf, TensorLeaf) and entry.pair.replaces_tensor
+
+
+def _one_sided_result(context: PartContext, record: JudgedRecord) -> ItemComparison | None:
+    """Return the result of a call that returns tensors in one run and none in the other, from equal inputs.
+
+    What writes in place, or communicates, may return nothing; tools differ in what they record.
+    """
+    if record.direction != "forward" or record.is_module or not record.received or not record.has_equal_inputs:
+        return None
+    parts = (context.part.candidate, context.part.baseline)
+    if communicates(record.name) or writes_in_place(record.name) or parts[0].info.tool != parts[1].info.tool:
+        return None
+    outputs = [entry for entry in record.items if not entry.is_input]
+    mine = [entry for entry in outputs if entry.candidate is not None and entry.candidate.is_tensor]
+    other = [entry for entry in outputs if entry.baseline is not None and entry.baseline.is_tensor]
+    return None if bool(mine) == bool(other) else (mine or other)[0]
 
 
 def _input_deviation(record: JudgedRecord, output: ItemComparison) -> float:

@@ -1,11 +1,10 @@
-"""Findings about gradients of parameters and values saved by hand, which come from no call of their own."""
+"""Findings about gradients of parameters, which come from no call of their own."""
 
 from __future__ import annotations
 
 from torchparity.comparing.judging.evidence.judged_record import JudgedRecord
 from torchparity.comparing.judging.figures import GAIN_OF_SUMS
 from torchparity.comparing.judging.search.context import PartContext
-from torchparity.comparing.judging.search.inputs import text_of
 from torchparity.comparing.judging.verdict import Finding, Kind
 from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.comparing.measuring.rounding import tolerance
@@ -26,18 +25,6 @@ def parameter_gradient_finding(context: PartContext, record: JudgedRecord) -> Fi
         largest = max(deviation for deviation in known if deviation is not None)
         if entry.deviation > max(tolerance(entry.pair), GAIN_OF_SUMS * largest):
             return context.finding(Kind.UNRECORDED, record, entry, sources=[backward_of(user) for user in users])
-    return None
-
-
-def saved_value_finding(context: PartContext, record: JudgedRecord) -> Finding | None:
-    """Return a value saved by hand that differs although whoever made it agrees, or that nobody made."""
-    for entry in record.returned:
-        if not entry.deviation or entry.deviation <= tolerance(entry.pair):
-            continue
-        origins = context.flow.origins(entry)
-        makers = [maker for origin in origins if (maker := context.maker(origin)) is not None]
-        if not any(maker.deviation for maker in makers):
-            return context.finding(Kind.UNRECORDED, record, entry, sources=list(map(text_of, origins)))
     return None
 
 

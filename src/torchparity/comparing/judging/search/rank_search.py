@@ -27,9 +27,11 @@ from torchparity.comparing.judging.search.closeness import Closeness
 from torchparity.comparing.judging.search.context import PartContext
 from torchparity.comparing.judging.search.handed_out import handed_out_finding
 from torchparity.comparing.judging.search.inputs import input_finding, is_raw_memory
+from torchparity.comparing.judging.search.masks import HidingMasks
 from torchparity.comparing.judging.search.missing_gradients import missing_gradient
 from torchparity.comparing.judging.search.outputs import output_finding
-from torchparity.comparing.judging.search.parameter_gradients import parameter_gradient_finding, saved_value_finding
+from torchparity.comparing.judging.search.parameter_gradients import parameter_gradient_finding
+from torchparity.comparing.judging.search.saved_values import saved_tensor_finding, saved_value_finding
 from torchparity.comparing.judging.verdict import Finding, Kind
 from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.naming import OPTIMIZER, backward_of, forward_of
@@ -50,6 +52,7 @@ class RankSearch:
         self.has_looked = False
         self.unexplained: tuple[int, Finding] | None = None  # the first result that is off by more than rounding
         self.choices = OtherChoices()
+        self._masks = HidingMasks()
         self._tainted: dict[int, set[str]] = {}  # by step: records that a finding explains
         self._is_equal_so_far = True
         self._equal_calls = 0
@@ -62,6 +65,7 @@ class RankSearch:
         self.contexts[part.step] = context
         self._tainted[part.step] = set()
         for record in context.records:
+            self._masks.unveil(context, record)
             if not self._is_looking:
                 self._look_after(context, record)
                 continue
@@ -93,7 +97,7 @@ class RankSearch:
             self._judge_handed_out(context, record)
             return
         if record.direction == "debug":
-            found = saved_value_finding(context, record)
+            found = self._saved_value(context, record)
         elif record.direction == "parameters_grad":
             found = self._parameter_gradient(context, record)
         elif record.name in self._tainted[context.part.step] or self._is_tainted(context, record):
@@ -106,6 +110,13 @@ class RankSearch:
         elif self.unexplained is None:
             self._note_unexplained(context, record)
         self._note_equality(context, record)
+
+    def _saved_value(self, context: PartContext, record: JudgedRecord) -> Finding | None:
+        found = saved_tensor_finding(context, record)
+        if found is not None or any(self._tainted.values()):
+            return found  # nobody knows what a number was computed from: it may follow from a finding
+        rounding = GAIN_OF_A_CALL * self._rounding_of_numbers(context, record)
+        return saved_value_finding(context, record, rounding, is_equal_so_far=self._is_equal_so_far)
 
     def _parameter_gradient(self, context: PartContext, record: JudgedRecord) -> Finding | None:
         if self._is_tainted(context, record):
@@ -238,6 +249,7 @@ class RankSearch:
         elif record.direction == "backward":
             forward = context.by_name.get(forward_of(record.name))
             record.passes_on = forward is not None and forward.passes_on
+        self._masks.follow(context, record)
         self.choices.follow(context, record, NEVER_ROUNDING)
         if not record.passes_on and self.choices.choice_of(context, record) is None:
             for entry in (*record.received, *record.returned):

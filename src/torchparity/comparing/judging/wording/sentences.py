@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 
 from torchparity.comparing.judging.verdict import Agreement, Finding, Kind
+from torchparity.comparing.precision.figures import MASKING
 from torchparity.naming import OPTIMIZER
 from torchparity.text import counted
 
@@ -57,6 +58,8 @@ def _off(finding: Finding, by_checksum: bool) -> str:
 def _inputs(finding: Finding) -> str:
     if math.isinf(finding.input_deviation):
         return "inputs differ"
+    if 0 < finding.input_deviation < 1 / MASKING:  # relative to a mask
+        return "inputs within rounding"
     return "inputs equal" if finding.input_deviation == 0 else f"inputs within {amount_text(finding.input_deviation)}"
 
 
@@ -75,7 +78,7 @@ def _operator(finding: Finding, off: str) -> str:
     because = f" ({finding.expected_because})" if finding.expected_because else ""
     explains = f", where rounding explains {finding.expected:.2g}{because}" if finding.expected else ""
     why = f"; {finding.explanation}" if finding.explanation else ""
-    return f"{_inputs(finding)}, {finding.item} {off.removeprefix('is ')}{explains}{why}"
+    return f"{_inputs(finding)}, {finding.item} {off.replace('is off by', 'off by', 1)}{explains}{why}"
 
 
 def _argument(finding: Finding, off: str) -> str:
@@ -139,6 +142,8 @@ def _unrecorded(finding: Finding, off: str) -> str:
         if finding.sources
         else ("all recorded before it agrees")
     )
+    if finding.values:
+        off = f"is {finding.values[0]}, in the baseline {finding.values[1]},"
     return f"{finding.item} {off} although {makers}, so something between is not recorded"
 
 
