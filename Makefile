@@ -32,7 +32,7 @@ $(OTHERS)%/.ready: pyproject.toml constraints.txt
 
 setup: $(READY) ## make the environment in .venv and nothing else
 
-demo: $(READY) ## record a small GPT twice, once with a fault, and compare
+demo: $(READY) ## record a small GPT on the CPU and on a simulated NPU with a fault, and compare
 	@$(BIN)/python examples/demo.py
 
 test: $(TEST_READY) ## run the tests; TORCH=2.6.0 runs them with another torch, in an environment of its own
@@ -65,5 +65,5 @@ bench: $(READY) ## run every benchmark; prints one JSON line each
 	@for script in benchmarks/bench_*.py; do $(BIN)/python $$script || exit 1; done
 
 clean: ## remove the environment and everything generated
-	rm -rf $(VENV) demo_run demo_run_faulty demo_tables example_runs bench_data faultbed_data .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) demo_run_cpu demo_run_npu demo_tables example_runs bench_data faultbed_data .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,4 +1,4 @@
-"""Record a small GPT twice, once with another epsilon in one layer norm, and let the comparison name it."""
+"""Record a small GPT on the CPU and on a simulated NPU with a wrong kernel, and let the comparison name it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from torch import nn
 from torch.nn import functional
 
 import torchparity
-from torchparity import cli
+from torchparity import NpuBehaviour, cli
+from torchparity.simulation import WrongEpsilon
 
-GOOD, BAD, TABLES = Path("demo_run"), Path("demo_run_faulty"), Path("demo_tables")
+CPU, NPU, TABLES = Path("demo_run_cpu"), Path("demo_run_npu"), Path("demo_tables")
 FAULT = "Functional.layer_norm.3.forward"
 WIDTH, HEADS, WORDS = 32, 4, 50
 
@@ -46,13 +47,11 @@ class SmallGpt(nn.Module):
         return self.head(self.norm(self.blocks(self.embed(tokens))))
 
 
-def record_two_steps(path: Path, *, faulty: bool) -> None:
+def record_two_steps(path: Path, device: str) -> None:
     torch.manual_seed(0)
-    model = SmallGpt()
-    if faulty:
-        model.blocks[1].norm2.eps = 1e-3  # the default of another framework
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
-    tokens = torch.randint(WORDS, (4, 17))
+    model = SmallGpt().to(device)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, foreach=False)
+    tokens = torch.randint(WORDS, (4, 17)).to(device)
     with torchparity.capture(path, model=model, task="tensor") as recording:
         for _ in range(2):
             optimizer.zero_grad()
@@ -68,15 +67,17 @@ def run(*arguments: str) -> None:
 
 
 def main() -> None:
-    for folder in (GOOD, BAD, TABLES):
+    for folder in (CPU, NPU, TABLES):
         shutil.rmtree(folder, ignore_errors=True)
-    record_two_steps(GOOD, faulty=False)
-    record_two_steps(BAD, faulty=True)
-    run("compare", str(BAD), str(GOOD), "-o", str(TABLES), "--format", "xlsx", "-hl")
-    run("show", str(BAD), FAULT)
+    wrong = WrongEpsilon("layer_norm", call=3, eps=1e-3)  # the fourth call's, in a kernel that ignores its argument
+    torchparity.simulate_npu(NpuBehaviour(faults=(wrong,)))
+    record_two_steps(CPU, "cpu")
+    record_two_steps(NPU, "npu")
+    run("compare", str(NPU), str(CPU), "-o", str(TABLES), "--format", "xlsx", "-hl")
+    run("show", str(NPU), FAULT)
     beside = Path(os.path.relpath(sys.executable)).with_name("torchparity")
     command = "torchparity" if shutil.which("torchparity") or not beside.exists() else beside
-    print(f"\nMore to see:\n  {command} show {GOOD}\n  {command} show {BAD} {FAULT} --tensor output.0")
+    print(f"\nMore to see:\n  {command} show {CPU}\n  {command} show {NPU} {FAULT} --tensor output.0")
 
 
 if __name__ == "__main__":

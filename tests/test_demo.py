@@ -1,4 +1,4 @@
-"""What a newcomer types first: `make demo`, what README says about it, and `make clean`."""
+"""The first command of a newcomer: `make demo`, what README says about it, and `make clean`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.processes import ROOT
 from torchparity import open_run
 
 README = (ROOT / "README.md").read_text()
-FOLDERS = ("demo_run", "demo_run_faulty", "demo_tables")
+FOLDERS = ("demo_run_cpu", "demo_run_npu", "demo_tables")
 
 
 @pytest.fixture(scope="module")
@@ -30,20 +30,21 @@ def test_the_demo_begins_with_the_answer_and_is_short(demo):
 
     first_command = next(index for index, line in enumerate(lines) if line.startswith("$ "))
     assert lines[first_command].startswith("$ torchparity compare ")
-    assert "First difference: Functional.layer_norm.3.forward in Module.blocks.1.norm2" in lines[first_command + 1]
-    assert "called with input.eps=0.001, the baseline with 1e-05" in lines[first_command + 1]
-    assert len(lines) < 45
+    assert "First divergence: Functional.layer_norm.3.forward in Module.blocks.1.norm2" in lines[first_command + 1]
+    assert "inputs equal, output.0 off by" in lines[first_command + 1]
+    assert "simulated NPU" in lines[first_command + 2]
+    assert len(lines) < 50
 
 
 def test_readme_shows_the_headline_of_the_demo(demo):
-    assert next(line for line in demo[1] if "First difference" in line) in README.splitlines()
+    assert next(line for line in demo[1] if "First divergence" in line) in README.splitlines()
 
 
 def test_the_names_readme_lists_are_in_the_demos_run(demo):
     (part,) = re.findall(r"show RUN --list (\w+)", README)
 
     assert f'names of the records that contain "{part}"' in README
-    assert [name for name in open_run(demo[0] / "demo_run").part(step=0).records if part in name]
+    assert [name for name in open_run(demo[0] / "demo_run_cpu").part(step=0).records if part in name]
 
 
 def test_make_clean_removes_what_the_demo_wrote(demo):
