@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -72,21 +73,20 @@ for _ in range(3):
 
 
 @pytest.mark.parametrize(
-    ("script", "calls"),
+    ("script", "record"),
     [
-        pytest.param(TWO_OPTIMIZERS, 2, id="two optimizers"),
-        pytest.param(SKIPPED_BY_THE_SCALER, 1, id="a step that the scaler skips"),
-        pytest.param(COMPILED, 1, id="compiled"),
-        pytest.param(CLOSURES, 3, id="closures"),
+        pytest.param(TWO_OPTIMIZERS, "Module.Linear.forward.1", id="two optimizers"),
+        pytest.param(SKIPPED_BY_THE_SCALER, "Module.Linear.forward.0", id="a step that the scaler skips"),
+        pytest.param(COMPILED, "Tensor.mean.0.forward", id="compiled"),
+        pytest.param(CLOSURES, "Module.Linear.forward.2", id="closures"),
     ],
 )
-def test_three_iterations_are_three_steps(tmp_path, script, calls):
+def test_three_iterations_are_three_steps(tmp_path, script, record):
     (tmp_path / "script.py").write_text(script)
     starts = (["script.py"], ["-m", "torchparity", "run", "-o", "run", "script.py"])
-    processes = [
-        subprocess.Popen([sys.executable, *words], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        for words in starts
-    ]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    processes = [subprocess.Popen([sys.executable, *words], cwd=tmp_path, env=environment, **pipes) for words in starts]
 
     (bare, _), (recorded, said) = (process.communicate(timeout=100) for process in processes)
 
@@ -94,6 +94,4 @@ def test_three_iterations_are_three_steps(tmp_path, script, calls):
     assert bare and recorded == bare
     parts = open_run(tmp_path / "run").parts
     assert [part.step for part in parts] == [0, 1, 2]
-    for part in parts:
-        (outermost,) = {name.rpartition(".")[0] for name in part.records if name.count(".") == 3 and ".forward" in name}
-        assert f"{outermost}.{calls - 1}" in part.records
+    assert all(record in part.records for part in parts)
