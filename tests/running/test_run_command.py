@@ -95,7 +95,7 @@ def test_what_cannot_be_run_is_refused_in_one_sentence(capsys, monkeypatch, word
 
 
 def test_tasks_and_levels_are_those_of_the_settings():
-    assert run.TASKS == get_args(RecordingTask)
+    assert get_args(RecordingTask) == run.TASKS
     assert {*run.LEVELS, "debug"} == set(get_args(RecordingLevel))
 
 
