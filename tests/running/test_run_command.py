@@ -5,10 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from torchparity import cli, open_run
+from torchparity.cli import run
+from torchparity.config import RecordingLevel, RecordingTask
 
 PLAIN_LOOP = Path(__file__).parent / "scripts" / "plain_loop.py"
 HOW_IT_WAS_RUN = """
@@ -91,6 +94,11 @@ def test_what_cannot_be_run_is_refused_in_one_sentence(capsys, monkeypatch, word
     assert said.count("\n") == 1
 
 
+def test_tasks_and_levels_are_those_of_the_settings():
+    assert get_args(RecordingTask) == run.TASKS
+    assert {*run.LEVELS, "debug"} == set(get_args(RecordingLevel))
+
+
 def test_a_run_that_is_there_is_refused_before_the_script_runs(linear_run, tmp_path):
     script = written(tmp_path, "print('began')")
 
@@ -148,9 +156,9 @@ def test_only_the_wanted_steps_are_recorded_and_the_script_runs_on(tmp_path):
     ours = recorded("--steps", "1,3-3", "--level", "L0", "--model", "Linear", PLAIN_LOOP, 5, folder=tmp_path)
 
     assert (ours.returncode, ours.stdout) == (0, bare.stdout)
-    run = open_run(tmp_path / "parity_run")
-    assert [part.step for part in run.parts] == [1, 3]
-    forward = [record for part in run.parts for record in part.records if ".forward" in record]
+    parts = open_run(tmp_path / "parity_run").parts
+    assert [part.step for part in parts] == [1, 3]
+    forward = [record for part in parts for record in part.records if ".forward" in record]
     assert forward == ["Module.Linear.forward.0"] * 2
 
 
@@ -160,8 +168,7 @@ def test_the_script_is_ended_after_the_last_wanted_step_where_that_is_asked_for(
     assert ours.returncode == 0
     assert ours.stdout.count("loss") == 1  # of step 0: the second is printed after the step
     assert ours.stderr.splitlines()[-1] == "torchparity: the script was ended after step 1, as --stop-after asks."
-    run = open_run(tmp_path / "run")
-    assert [part.step for part in run.parts] == [0, 1]
+    assert [part.step for part in open_run(tmp_path / "run").parts] == [0, 1]
 
 
 def test_a_script_that_never_steps_is_told(tmp_path):

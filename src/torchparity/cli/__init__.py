@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if isinstance(stream, TextIOWrapper):
                 stream.reconfigure(errors="replace")  # a name may hold what the terminal cannot show
         code = _run(words)
-        if sys.stdout is not None:
+        if sys.stdout is not None and not _is_of_a_script(words):
             sys.stdout.flush()
         return code
     except ParityError as error:

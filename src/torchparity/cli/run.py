@@ -10,13 +10,12 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from pathlib import Path
-from typing import get_args
 
-from torchparity.config import RecordingLevel, RecordingTask
 from torchparity.errors import ConfigError
 
-# The options in front of a script and of its own.
-LEVELS = [level for level in get_args(RecordingLevel) if level != "debug"]
+# As in config/settings.py, which is not loaded for help; level debug records only what a script saves itself.
+LEVELS = ("L0", "L1", "mix")
+TASKS = ("statistics", "tensor", "structure")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -27,9 +26,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "-o", "--output", type=Path, default=Path("parity_run"), metavar="RUN", help="folder of the run (parity_run)"
     )
     parser.add_argument("--level", choices=LEVELS, default="mix", help="modules (L0), APIs (L1) or both (mix)")
-    parser.add_argument(
-        "--task", choices=get_args(RecordingTask), default="statistics", help="what to keep of each tensor"
-    )
+    parser.add_argument("--task", choices=TASKS, default="statistics", help="what to keep of each tensor")
     parser.add_argument("--steps", metavar="LIST", help="steps to record, from 0, such as 0-1 or 0,5-7; default: all")
     parser.add_argument("--model", metavar="NAME", help="the model: a variable of the script, or a class")
     parser.add_argument("--stop-after", action="store_true", help="end the script after the last step of --steps")

@@ -6,6 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from torchparity.errors import ParityError
 from torchparity.running.asked import Asked
 from torchparity.running.outcome import Keeping, LastStepDone, Outcome
 from torchparity.running.script import Script, show_failure
@@ -32,8 +33,12 @@ def run_script(script: Script, asked: Asked) -> int:
         from torchparity.running.script_run import ScriptRun
 
         outcome.has_torch = True
-        started.append(ScriptRun(asked, outcome))
-        started[0].attach()
+        try:
+            started.append(ScriptRun(asked, outcome))
+        except ParityError as problem:
+            outcome.failures.append(str(problem))
+        else:
+            started[0].attach()
 
     process, logs = os.getpid(), Keeping(outcome)
     logs.attach()

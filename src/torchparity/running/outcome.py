@@ -6,7 +6,7 @@ import io
 import logging
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass, field
 
 
@@ -41,7 +41,7 @@ class Outcome:
 
     def tell(self) -> None:
         """Print everything to stderr."""
-        if sys.stderr is not None:
+        with suppress(OSError, ValueError, AttributeError):  # nobody reads it, or the script has closed it
             print(*(f"{line}\n" for line in self.lines), sep="", end="", file=sys.stderr, flush=True)  # noqa: T201
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import importlib.util
 import io
 import os
@@ -32,7 +33,7 @@ class Script:
         main.__spec__ = self.spec
         main.__loader__ = self.spec.loader if self.spec else SourceFileLoader("__main__", main.__file__)
         main.__package__ = self.spec.parent if self.spec else None
-        main.__dict__["__builtins__"] = __builtins__
+        main.__dict__["__builtins__"] = builtins
         main.__dict__["__cached__"] = self.spec.cached if self.spec else None
         sys.modules["__main__"] = main
         sys.argv[:] = [main.__file__ if self.spec else self.file, *self.arguments]

@@ -47,7 +47,7 @@ class ScriptRun:
         if not self._is_over:
             self._is_open = True
             if self._asked.records:
-                self._guarded(self._session.start, self._model or self._no_model)
+                self._guarded(self._session.start, self._no_model if self._model is None else self._model)
 
     def pause(self) -> None:
         if not self._is_over and self._asked.records:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 from collections.abc import Callable, Sequence
 from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec, PathFinder
+from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 
@@ -44,7 +45,7 @@ class TorchImport(MetaPathFinder):
         if name != "torch":
             return None
         sys.meta_path.remove(self)
-        spec = PathFinder.find_spec(name, path, target)
+        spec = importlib.util.find_spec(name)
         if spec is not None and spec.loader is not None:
             spec.loader = _TorchLoader(spec.loader, self._then)
         return spec

@@ -1,0 +1,97 @@
+"""Scripts in which a step is not one call, one backward and one optimizer step."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from torchparity import open_run
+
+TWO_OPTIMIZERS = """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+torch.manual_seed(0)
+generator, critic = nn.Linear(2, 4), nn.Linear(4, 1)
+of_generator = torch.optim.SGD(generator.parameters(), lr=0.1)
+of_critic = torch.optim.SGD(critic.parameters(), lr=0.1)
+for (real,) in DataLoader(TensorDataset(torch.randn(6, 4)), batch_size=2):
+    noise = torch.randn(2, 2)
+    of_critic.zero_grad()
+    (critic(generator(noise).detach()).mean() - critic(real).mean()).backward()
+    of_critic.step()
+    of_generator.zero_grad()
+    (-critic(generator(noise)).mean()).backward()
+    of_generator.step()
+print(generator.weight.tolist(), critic.weight.tolist())
+"""
+SKIPPED_BY_THE_SCALER = """
+import torch
+from torch import nn
+torch.manual_seed(0)
+model = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+scaler = torch.amp.GradScaler("cpu")
+for step in range(3):
+    optimizer.zero_grad()
+    scaler.scale(model(torch.randn(2, 4) * (float("inf") if step == 1 else 1)).mean()).backward()
+    scaler.step(optimizer)
+    scaler.update()
+print(model.weight.tolist(), scaler.get_scale())
+"""
+COMPILED = """
+import torch
+from torch import nn
+torch.manual_seed(0)
+model = torch.compile(nn.Sequential(nn.Linear(4, 4), nn.ReLU()), backend="eager")
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(3):
+    optimizer.zero_grad()
+    model(torch.randn(2, 4)).mean().backward()
+    optimizer.step()
+print([parameter.tolist() for parameter in model.parameters()])
+"""
+CLOSURES = """
+import torch
+from torch import nn
+torch.manual_seed(0)
+model, inputs = nn.Linear(4, 1), torch.randn(5, 4)
+optimizer = torch.optim.LBFGS(model.parameters(), max_iter=3)
+
+def closure():
+    optimizer.zero_grad()
+    loss = model(inputs).square().mean()
+    loss.backward()
+    return loss
+
+for _ in range(3):
+    print(optimizer.step(closure).item())
+"""
+
+
+@pytest.mark.parametrize(
+    ("script", "record"),
+    [
+        pytest.param(TWO_OPTIMIZERS, "Module.Linear.forward.1", id="two optimizers"),
+        pytest.param(SKIPPED_BY_THE_SCALER, "Module.Linear.forward.0", id="a step that the scaler skips"),
+        pytest.param(COMPILED, "Tensor.mean.0.forward", id="compiled"),
+        pytest.param(CLOSURES, "Module.Linear.forward.2", id="closures"),
+    ],
+)
+def test_three_iterations_are_three_steps(tmp_path, script, record):
+    (tmp_path / "script.py").write_text(script)
+    starts = (["script.py"], ["-m", "torchparity", "run", "-o", "run", "script.py"])
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    processes = [subprocess.Popen([sys.executable, *words], cwd=tmp_path, env=environment, **pipes) for words in starts]
+
+    (bare, _), (recorded, said) = (process.communicate(timeout=100) for process in processes)
+
+    assert [process.returncode for process in processes] == [0, 0], said.decode()
+    assert bare and recorded == bare
+    parts = open_run(tmp_path / "run").parts
+    assert [part.step for part in parts] == [0, 1, 2]
+    assert all(record in part.records for part in parts)
