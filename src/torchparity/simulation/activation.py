@@ -57,13 +57,8 @@ def _refuse_where_too_late() -> None:
             if "device_ready_queues_" not in str(error):
                 raise
             raise SimulationError(
-<<<<<<< HEAD
-                "simulate_npu was called after the first backward of this process, too late for torch to start a "
-                "thread for the device; call it at the start of the program."
-=======
                 "simulate_npu was called after the first backward of this process, too late for torch to start "
                 "a thread for the device; call it at the start of the program."
->>>>>>> f_sim
             ) from None
 
 
