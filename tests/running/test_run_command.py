@@ -179,6 +179,15 @@ def test_a_script_that_never_steps_is_told(tmp_path):
     assert ours.stderr.count("\n") == 1
 
 
+def test_a_script_that_asks_for_torch_before_it_imports_it(tmp_path):
+    """As transformers does."""
+    script = "import importlib.util\nassert importlib.util.find_spec('torch')\nx: int = 1\nprint(__annotations__)\n"
+    done = recorded("--level", "L1", "-o", "run", written(tmp_path, script + FUNCTIONAL), folder=tmp_path)
+
+    assert done.returncode == 0 and done.stdout == f"{{'x': {int}}}\n", done.stderr
+    assert list(open_run(tmp_path / "run").steps) == [0, 1]
+
+
 def test_a_script_without_modules_is_recorded_by_its_functions_alone(tmp_path):
     script = written(tmp_path, FUNCTIONAL)
 

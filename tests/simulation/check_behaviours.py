@@ -74,6 +74,16 @@ def test_sums_in_another_order_differ_in_the_last_bits(order):
     assert all(off(mine, other) < 1e-5 for mine, other in pairs)
 
 
+@pytest.mark.parametrize("order", ["reversed", "chunked"])
+@pytest.mark.parametrize("length", range(5))
+def test_sums_of_few_terms_have_an_order_too(order, length):
+    values = torch.arange(2.0 * length).reshape(2, length)
+    simulate_npu(NpuBehaviour(reduction_order=order))
+
+    assert torch.equal(values.npu().sum(1).cpu(), values.sum(1))
+    assert torch.equal((values.npu() @ values.npu().t()).cpu(), values @ values.t())
+
+
 def test_subnormal_numbers_become_zero():
     tiny = torch.tensor([1e-39, -1e-40, 1.0, 0.0]).npu()
     simulate_npu(NpuBehaviour(flush_subnormals=True))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from torchparity.comparing.first_step import first_step
@@ -37,11 +39,22 @@ def test_a_line_that_was_cut_off_is_left_out(tmp_path):
     assert [each.step for each in read_checksums(tmp_path, 0).steps] == [0]
 
 
-@pytest.mark.parametrize("text", ["", "{}\n", "[1]\n", "nothing\n", '{"every": 1, "command": [], "start": ""}\n7\n'])
+HEAD = '{"every": 1, "command": [], "start": ""}\n'
+ENDLESS = '{"every": Infinity, "command": [], "start": ""}\n'
+
+
+@pytest.mark.parametrize("text", ["", "{}\n", "[1]\n", "nothing\n", f"{HEAD}7\n", ENDLESS])
 def test_another_file_is_refused(tmp_path, text):
     checksum_file(tmp_path, 0).write_text(text)
 
     with pytest.raises(DamagedFileError, match=r"checksums_rank0\.jsonl: it is no file of checksums"):
+        read_checksums(tmp_path, 0)
+
+
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path):
+    os.mkfifo(checksum_file(tmp_path, 0))
+
+    with pytest.raises(DamagedFileError, match="no ordinary file"):
         read_checksums(tmp_path, 0)
 
 

@@ -29,6 +29,7 @@ class Script:
     def run(self) -> None:
         """Run the program as `__main__`; whatever it raises passes through."""
         main = ModuleType("__main__")
+        main.__annotations__ = {}  # as python makes it
         main.__file__ = os.path.join(os.getcwd(), self.file)
         main.__spec__ = self.spec
         main.__loader__ = self.spec.loader if self.spec else SourceFileLoader("__main__", main.__file__)

@@ -32,6 +32,7 @@ class TorchImport(MetaPathFinder):
 
     def __init__(self, then: Callable[[], None]) -> None:
         self._then = then
+        self._is_looking = False
 
     def attach(self) -> None:
         if "torch" in sys.modules:
@@ -42,10 +43,18 @@ class TorchImport(MetaPathFinder):
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if name != "torch":
+        if name != "torch" or self._is_looking:
             return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
+        self._is_looking = True
+        try:
+            spec = importlib.util.find_spec(name)
+        finally:
+            self._is_looking = False
         if spec is not None and spec.loader is not None:
-            spec.loader = _TorchLoader(spec.loader, self._then)
+            spec.loader = _TorchLoader(spec.loader, self._arrived)
         return spec
+
+    def _arrived(self) -> None:
+        """Look no more, but only now: a script may ask for the spec of torch and import it later."""
+        sys.meta_path.remove(self)
+        self._then()

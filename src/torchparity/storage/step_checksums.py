@@ -74,6 +74,8 @@ def read_checksums(folder: Path, rank: int) -> StepChecksums:
     """Read the file of one rank; a last line that was cut off is left out."""
     path = checksum_file(folder, rank)
     try:
+        if not path.is_file():
+            raise DamagedFileError(path, "it is no ordinary file")
         if path.stat().st_size > _LARGEST:
             raise DamagedFileError(path, "it is too large for a file of checksums")
         lines = path.read_text(encoding="utf-8").split("\n")[:-1]
@@ -86,7 +88,7 @@ def read_checksums(folder: Path, rank: int) -> StepChecksums:
         )
     except OSError as error:
         raise DamagedFileError(path, f"it cannot be read ({error.strerror})") from None
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise DamagedFileError(path, f"it is no file of checksums ({type(error).__name__})") from None
 
 

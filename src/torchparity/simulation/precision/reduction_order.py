@@ -38,7 +38,7 @@ class Reordered:
     def _permutation(self, count: int) -> torch.Tensor:
         if self._order == "reversed":
             return torch.arange(count - 1, -1, -1)
-        return torch.cat([torch.arange(start, count, _CHUNKS) for start in range(_CHUNKS)])
+        return torch.cat([torch.arange(start, max(start, count), _CHUNKS) for start in range(_CHUNKS)])
 
 
 def _summed(call: HostCall, dimensions: int) -> list[int]:
