@@ -5,10 +5,7 @@ Nobody inside the module receives the result of such a call, so no input shows t
 
 from __future__ import annotations
 
-import math
-
-from torchparity.comparing.judging.evidence.beyond_numbers import shapes_of
-from torchparity.comparing.judging.evidence.judged_record import JudgedRecord, is_mask
+from torchparity.comparing.judging.evidence.judged_record import JudgedRecord, is_mask, is_whole
 from torchparity.comparing.judging.figures import GAIN_OF_A_CALL
 from torchparity.comparing.judging.search.context import PartContext
 from torchparity.comparing.judging.search.inputs import (
@@ -17,11 +14,9 @@ from torchparity.comparing.judging.search.inputs import (
     only_in_one_run,
 )
 from torchparity.comparing.judging.verdict import Finding, Kind
-from torchparity.comparing.measuring.deviation import has_other_shape
 from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.comparing.measuring.rounding import tolerance
-from torchparity.comparing.pairing.items import Side
-from torchparity.records import Origin, TensorLeaf
+from torchparity.records import Origin
 
 
 def handed_out_finding(context: PartContext, record: JudgedRecord) -> Finding | None:
@@ -33,32 +28,11 @@ def handed_out_finding(context: PartContext, record: JudgedRecord) -> Finding | 
         for entry in record.returned
         if entry.deviation
         and entry.deviation > (context.limits.tolerance or 0.0)
+        and not is_whole(entry)
         and not is_mask(entry)
         and (found := _handed_out(context, record, entry)) is not None
     ]
     return max(findings, key=lambda found: found.deviation, default=None)
-
-
-def other_form_finding(context: PartContext, record: JudgedRecord) -> Finding | None:
-    """Return the output of an outermost module that has another shape, or that only one run has.
-
-    Modules inside of others may return more or less, such as the weights of an attention that nobody takes.
-    """
-    if not record.is_module or record.direction != "forward" or context.part.parents.get(record.name) is not None:
-        return None
-    for entry in record.items:
-        if entry.is_input or not any(_is_tensor(side) for side in (entry.candidate, entry.baseline)):
-            continue
-        if has_other_shape(entry.pair):
-            return context.finding(Kind.SHAPE, record, entry, deviation=math.inf, values=shapes_of(entry))
-        if entry.candidate is None or entry.baseline is None:
-            values = tuple("a tensor" if side is not None else "nothing" for side in (entry.candidate, entry.baseline))
-            return context.finding(Kind.SHAPE, record, entry, deviation=math.inf, values=(values[0], values[1]))
-    return None
-
-
-def _is_tensor(side: Side | None) -> bool:
-    return side is not None and isinstance(side.leaf, TensorLeaf)
 
 
 def _handed_out(context: PartContext, record: JudgedRecord, entry: ItemComparison) -> Finding | None:

@@ -158,37 +158,10 @@ def _is_shown_by_the_whole(entry: ItemComparison, makers: Sequence[JudgedRecord]
     return bool(entry.deviation * abs(mine) > SMALLEST_SHOWN * largest)
 
 
-def _gradient_of_one_run(context: PartContext, entry: ItemComparison) -> str | None:
-    """Return the forward call whose backward only one run has, where that made a gradient another than rounding does.
-
-    Of the baseline's calls only one that computed the loss: what the others were computed from is not known here.
-    """
-    mine, other = context.flow.origins(entry), context.flow.baseline_origins(entry)
-    extra = next((origin.name for origin in mine if _is_call_of_candidate(context, origin)), None)
-    if extra is not None:
-        return forward_of(extra) if is_beyond_ancestors(context, entry, extra) else None
-    starts_backward = all(origin.kind == "unknown" for origin in mine)
-    missing = [origin.name for origin in other if origin.kind == "record" and _is_call_of_baseline(context, origin)]
-    if not starts_backward or not missing or not entry.deviation or entry.deviation <= tolerance(entry.pair):
-        return None
-    return forward_of(missing[0])
-
-
-def _is_call_of_candidate(context: PartContext, origin: Origin) -> bool:
-    return origin.kind == "record" and origin.name not in context.by_name and not is_module_name(origin.name)
-
-
-def _is_call_of_baseline(context: PartContext, origin: Origin) -> bool:
-    return origin.name not in context.paired_in_baseline and not is_module_name(origin.name)
-
-
 def _gradient(context: PartContext, record: JudgedRecord, entry: ItemComparison) -> Finding | None:
     """Return a finding where a gradient differs that agreed when those who use the output returned it."""
     if has_other_shape(entry.pair) or record.is_module:
         return None
-    alone = _gradient_of_one_run(context, entry) if context.flow.is_recorded else None
-    if alone is not None:
-        return of_call_alone(context, record, entry, alone)
     users = context.flow.consumers(forward_of(record.name)) if context.flow.is_recorded else ()
     sources = [context.by_name.get(backward_of(user)) for user in users]
     if not users:

@@ -25,7 +25,7 @@ from torchparity.comparing.judging.search.arguments import (
 from torchparity.comparing.judging.search.choices import OtherChoices
 from torchparity.comparing.judging.search.closeness import Closeness
 from torchparity.comparing.judging.search.context import PartContext
-from torchparity.comparing.judging.search.handed_out import handed_out_finding, other_form_finding
+from torchparity.comparing.judging.search.handed_out import handed_out_finding
 from torchparity.comparing.judging.search.inputs import input_finding, is_raw_memory
 from torchparity.comparing.judging.search.masks import HidingMasks
 from torchparity.comparing.judging.search.missing_gradients import missing_gradient
@@ -131,14 +131,9 @@ class RankSearch:
 
     def _judge_handed_out(self, context: PartContext, record: JudgedRecord) -> None:
         if record.name not in self._tainted[context.part.step] and not self._is_tainted(context, record):
-            found = handed_out_finding(context, record) or other_form_finding(context, record)
+            found = handed_out_finding(context, record)
             if found is not None:
                 self._add(context, record, found)
-            elif self.unexplained is None and not self._hands_out_another_order(context, record):
-                self._note_unexplained(context, record)
-
-    def _hands_out_another_order(self, context: PartContext, record: JudgedRecord) -> bool:
-        return any(self.choices.is_in_another_order(context, entry) for entry in record.returned)
 
     def _note_unexplained(self, context: PartContext, record: JudgedRecord) -> None:
         """Keep the first result that is off by what nothing explains; one in another order only if it stays so."""
@@ -155,9 +150,7 @@ class RankSearch:
 
     def _is_unexplained(self, context: PartContext, record: JudgedRecord) -> bool:
         """Tell whether a result of forward is off by what no rounding explains, although nobody is to blame for it."""
-        if record.direction != "forward" or context.is_in_backward(record):
-            return False
-        if record.passes_on and not context.is_container(record):
+        if record.direction != "forward" or context.is_in_backward(record) or record.passes_on:
             return False
         limit = self._limit_of_rounding(context)
         return any(
