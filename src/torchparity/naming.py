@@ -86,12 +86,12 @@ class RecordName:
 
     @property
     def is_module(self) -> bool:
-        """Whether this is a record of a module, not of an API or of a single point."""
+        """True where this is a record of a module, not of an API or of a single point."""
         return self.module_class is not None
 
     @property
     def is_recompute(self) -> bool:
-        """Whether the call was done again for activation checkpointing."""
+        """True where the call was done again for activation checkpointing."""
         return self.mark == RECOMPUTE
 
     @property

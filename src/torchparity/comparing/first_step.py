@@ -12,7 +12,7 @@ from torchparity.text import counted
 
 @dataclass(frozen=True)
 class FirstStep:
-    """What the checksums of two runs say, in lines for people; `differs` says whether they part."""
+    """The answer of two runs' checksums, in lines for people; `differs` says whether they part."""
 
     lines: list[str]
     differs: bool

@@ -1,4 +1,4 @@
-"""How two runs are compared."""
+"""Options of a comparison."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torchparity.errors import ConfigError, nearest
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """How two runs are compared.
+    """The options of a comparison.
 
     `stacks` says whether call stacks are shown, by default where there are any. `stack_path` is the file with
     those of a candidate of one part, where it is not beside the records. The mappings name items and modules of
@@ -44,7 +44,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def limits(self) -> Limits:
-        """What the search for the first difference needs to know."""
+        """The limits that the search for the first difference needs."""
         return Limits(ignore=self.ignore, after=self.after, tolerance=self.tolerance)
 
     @property

@@ -62,7 +62,7 @@ class PartComparison:
 
     @property
     def parents(self) -> Mapping[str, str | None]:
-        """Where each record of the candidate was called from."""
+        """The place that each record of the candidate was called from."""
         return self.candidate.construct
 
     @cached_property

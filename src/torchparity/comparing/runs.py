@@ -30,7 +30,7 @@ Show = Callable[[str, int, int], None]  # what is being done, how much of it is 
 
 
 class Comparison:
-    """What comparing two runs gave.
+    """The result of comparing two runs.
 
     `parts` has one comparison for each step and rank that both runs have, `parts_alone` counts those that only one
     of them has; `notes` are sentences about what could not be compared.
@@ -80,12 +80,12 @@ class Comparison:
 
     @property
     def first_divergence(self) -> Finding | None:
-        """Where the runs part."""
+        """The finding where the runs part."""
         return self.verdict.first
 
     @property
     def has_differences(self) -> bool:
-        """Whether any row has a verdict against it, or a tensor that could not be compared, or nothing could be."""
+        """True where any row has a verdict against it, or a tensor that could not be compared, or nothing could be."""
         is_any_off = any(
             differs(comparison, judgement.verdict)
             for part in self.parts
@@ -95,12 +95,12 @@ class Comparison:
 
     @cached_property
     def has_compared(self) -> bool:
-        """Whether there was anything to compare: a tensor, where there are any; equal arguments alone say little."""
+        """True where there was anything to compare: a tensor, where there are any; equal arguments alone say little."""
         return has_compared(self.comparisons)
 
     @cached_property
     def _held_once(self) -> int:
-        """How many tensors have nothing to compare in one run and something in the other."""
+        """The number of tensors that have nothing to compare in one run and something in the other."""
         return sum(map(is_held_once, self.comparisons))
 
     def headline(self) -> str:

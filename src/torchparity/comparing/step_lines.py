@@ -14,7 +14,7 @@ _MOST_LOSSES = 3  # of micro-batches, in one line
 
 
 class StepNumbers(msgspec.Struct, frozen=True, kw_only=True):
-    """What a step of one rank came to; the candidate's numbers first."""
+    """The losses and norms of one step of one rank; the candidate's first."""
 
     step: int
     rank: int

@@ -34,7 +34,7 @@ class LockstepFields(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Plan:
-    """How the two models are run."""
+    """The way the two models are run."""
 
     backward: bool
     loss: Loss | None

@@ -10,7 +10,7 @@ from torchparity.comparing import Comparison, Verdict, exit_code
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LockstepResult:
-    """What comparing two models in lockstep gave.
+    """The result of comparing two models in lockstep.
 
     `comparison` is what `torchparity.compare` returns, with tables and notes. The outputs are those of the last step
     that ran, detached from their graphs.
@@ -32,7 +32,7 @@ class LockstepResult:
 
     @property
     def agrees(self) -> bool:
-        """Whether rounding, or the dtypes of the models, explain every difference."""
+        """True where rounding, or the dtypes of the models, explain every difference."""
         return exit_code(self.verdict, "divergence", False) == 0
 
     def __repr__(self) -> str:

@@ -14,7 +14,7 @@ from torchparity.recording import Capture, capture
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a callback was asked to record."""
+    """The settings of a callback."""
 
     path: str | Path
     steps: IndexRange

@@ -60,54 +60,54 @@ class Op:
 
     @cached_property
     def writes(self) -> bool:
-        """Whether a call may change its arguments in place."""
+        """True where a call may change its arguments in place."""
         return bool(self.effects & Effect.WRITES)
 
     @cached_property
     def overwrites(self) -> bool:
-        """Whether a call that returns its first argument wrote all of it, with a new version, and nothing else."""
+        """True where a call that returns its first argument wrote all of it, with a new version, and nothing else."""
         name = self.name.rpartition(".")[2]
         is_usual = self.writes and self.kind is Kind.COMPUTES and not self.writes_unversioned
         return is_usual and not name.startswith(("resize_", "_fused_", "__setitem__")) and name not in PARTIAL_WRITES
 
     @cached_property
     def writes_unversioned(self) -> bool:
-        """Whether a call may change an argument without bumping `Tensor._version`."""
+        """True where a call may change an argument without bumping `Tensor._version`."""
         return bool(self.effects & (Effect.WRITES_UNVERSIONED | Effect.WRITES_BUFFERS))
 
     @cached_property
     def exposes(self) -> bool:
-        """Whether a call hands out the memory of its arguments."""
+        """True where a call hands out the memory of its arguments."""
         return bool(self.effects & Effect.EXPOSES)
 
     @cached_property
     def creates(self) -> bool:
-        """Whether a call returns memory that may be filled unseen before it is used."""
+        """True where a call returns memory that may be filled unseen before it is used."""
         return bool(self.effects & Effect.CREATES)
 
     @cached_property
     def leaves_unwritten(self) -> bool:
-        """Whether a call returns memory that nobody has written."""
+        """True where a call returns memory that nobody has written."""
         return bool(self.effects & Effect.UNINITIALISED)
 
     @cached_property
     def may_copy(self) -> bool:
-        """Whether a view may have memory of its own."""
+        """True where a view may have memory of its own."""
         return bool(self.effects & Effect.COPIES)
 
     @cached_property
     def arrives_later(self) -> bool:
-        """Whether a call may return before its result is there."""
+        """True where a call may return before its result is there."""
         return bool(self.effects & Effect.ARRIVES_LATER)
 
     @cached_property
     def has_gradient(self) -> bool:
-        """Whether a call can have gradients of its own: a collective has none."""
+        """True where a call can have gradients of its own: a collective has none."""
         return self.kind is not Kind.COLLECTIVE
 
     @cached_property
     def is_core(self) -> bool:
-        """Whether accuracy usually goes wrong in functions of this name."""
+        """True where accuracy usually goes wrong in functions of this name."""
         last = self.name.rpartition(".")[2]
         return any(word in last for word in _CORE_WORDS)
 

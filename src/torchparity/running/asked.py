@@ -14,7 +14,7 @@ from torchparity.storage.step_checksums import checksum_file
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """What to record of a script, and where."""
+    """The part of a script to record, and the folder."""
 
     output: Path
     level: RecordingLevel = "mix"
@@ -28,7 +28,7 @@ class Asked:
 
     @property
     def records(self) -> bool:
-        """Whether calls are recorded: not where only checksums were asked for."""
+        """True where calls are recorded: not where only checksums were asked for."""
         return self.steps is not None or self.checksum_every is None
 
     @property

@@ -24,7 +24,7 @@ Called = Callable[[nn.Module], nn.Module | None]
 
 
 class _Depth(threading.local):
-    """How deep a thread is in functions that call each other."""
+    """The depth of a thread in functions that call each other."""
 
     value = 0
 

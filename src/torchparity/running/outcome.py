@@ -20,7 +20,7 @@ class LastStepDone(SystemExit):
 
 @dataclass
 class Outcome:
-    """What became of a recording, as far as it is known."""
+    """The outcome of a recording, as far as it is known."""
 
     lines: list[str] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)

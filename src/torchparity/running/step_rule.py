@@ -13,7 +13,7 @@ from typing import Protocol
 
 
 class Steps(Protocol):
-    """What is told where steps begin and end; `pause` leaves out what does not belong to a step."""
+    """A listener to the beginnings and ends of steps; `pause` leaves out what does not belong to a step."""
 
     def begin(self) -> None: ...
 

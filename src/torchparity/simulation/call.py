@@ -47,7 +47,7 @@ Kernel = Callable[[HostCall], Any]
 
 
 class Layer(Protocol):
-    """What changes how some operators compute: a precision behaviour or a planted fault."""
+    """A change to how some operators compute: a precision behaviour or a planted fault."""
 
     def concerns(self, name: str) -> bool:
         """Tell whether calls of the operator pass through this layer."""

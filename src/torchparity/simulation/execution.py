@@ -24,7 +24,7 @@ _MIXES_DEVICES = ("_copy_from", "index", "_index", "_unsafe_index", "set_", "_pa
 
 @dataclass(frozen=True)
 class _Plan:
-    """How one operator runs; made when it is first called."""
+    """The way one operator runs; made when it is first called."""
 
     name: str
     kernel: Kernel

@@ -13,7 +13,7 @@ ReductionOrder = Literal["reversed", "chunked"]
 
 @dataclass(frozen=True)
 class NpuBehaviour:
-    """How the simulated NPU differs from the CPU; the default differs in nothing."""
+    """The differences of the simulated NPU from the CPU; the default differs in nothing."""
 
     accumulate: Accumulation | None = None  # matmuls, convolutions and attention
     reduction_order: ReductionOrder | None = None  # of sums, means and matmuls

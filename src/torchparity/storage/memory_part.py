@@ -23,7 +23,7 @@ _NOWHERE = Path("memory")
 
 
 class MemoryPart(RunPart):
-    """What one rank recorded in one step, without a folder: nothing of it is ever on disk."""
+    """The records of one rank in one step, without a folder: nothing of it is ever on disk."""
 
     def __init__(
         self,

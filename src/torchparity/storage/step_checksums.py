@@ -22,7 +22,7 @@ _NAME = "checksums_rank{rank}.jsonl"
 
 @dataclass(frozen=True)
 class StepChecksum:
-    """What held after a step: a checksum of all weights, and the loss as text, which has every digit of it."""
+    """The state after a step: a checksum of all weights, and the loss as text, which has every digit of it."""
 
     step: int
     weights: str

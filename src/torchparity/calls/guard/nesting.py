@@ -63,7 +63,7 @@ class Nesting:
 
     @property
     def is_in_compiled(self) -> bool:
-        """Whether this thread is inside a compiled region, which is skipped as a whole."""
+        """True where this thread is inside a compiled region, which is skipped as a whole."""
         return self._thread.is_in_compiled
 
     @is_in_compiled.setter

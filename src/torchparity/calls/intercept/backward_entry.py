@@ -22,7 +22,7 @@ _CREATE_GRAPH = 3  # the place of that argument
 
 
 class _Thread(threading.local):
-    """Whether this thread takes the mode along; others may run backward at the same time."""
+    """True where this thread takes the mode along; others may run backward at the same time."""
 
     is_wanted = False
 

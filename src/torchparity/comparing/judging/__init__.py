@@ -1,4 +1,4 @@
-"""What the distances mean: one `Verdict`, which the headline, the files, `--json` and the exit code read.
+"""The meaning of the distances: one `Verdict`, which the headline, the files, `--json` and the exit code read.
 
 judge                  from compared parts to the verdict
 verdict                its types: Kind, Finding, Verdict

@@ -64,7 +64,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Agreement(msgspec.Struct, frozen=True, kw_only=True):
-    """How close two runs are where nothing is blamed."""
+    """The closeness of two runs where nothing is blamed."""
 
     is_identical: bool
     compares_every_bit: bool = False  # by values or checksums; statistics do not

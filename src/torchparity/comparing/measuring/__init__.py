@@ -1,1 +1,1 @@
-"""How far two items are apart: by values, statistics or checksums, as one typed result."""
+"""The distance of two items: by values, statistics or checksums, as one typed result."""

@@ -29,7 +29,7 @@ class Reason(Enum):
 
 
 class StatisticsDifference(msgspec.Struct, frozen=True, gc=False):
-    """How far max, min, mean and norm are apart: candidate - baseline, and that relative to the baseline.
+    """The differences of max, min, mean and norm: candidate - baseline, and that relative to the baseline.
 
     None stands where a statistic is no number in one of the runs, in `relative` also where both are zero; a
     number against zero is infinite.
@@ -47,7 +47,7 @@ class ChecksumDifference(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def are_equal(self) -> bool:
-        """Whether both runs have the same checksum."""
+        """True where both runs have the same checksum."""
         return self.candidate == self.baseline
 
 
@@ -100,7 +100,7 @@ class ItemComparison(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def compared_by(self) -> str | None:
-        """What the items were compared by: values, statistics, checksums, shapes, or as arguments; None: not at all."""
+        """The means of the comparison: values, statistics, checksums, shapes, or as arguments; None: not at all."""
         if self.deviation is None:
             return None
         if self.pair.is_argument:
@@ -111,7 +111,7 @@ class ItemComparison(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def mismatched(self) -> int:
-        """How many elements are nan or infinite and not the same on the other side."""
+        """The number of elements that are nan or infinite and not the same on the other side."""
         return self.outcome.mismatched if isinstance(self.outcome, PairMetrics) else 0
 
     @property
@@ -121,7 +121,7 @@ class ItemComparison(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def role(self) -> str:
-        """What the item is to its record: input, output, parameters, …"""
+        """The role of the item in its record: input, output, parameters, …"""
         return self.pair.role
 
     @property
@@ -146,12 +146,12 @@ class ItemComparison(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def is_input(self) -> bool:
-        """Whether the record received the item."""
+        """True where the record received the item."""
         return self.pair.is_input
 
     @property
     def is_matched(self) -> bool:
-        """Whether both runs have the item."""
+        """True where both runs have the item."""
         return self.pair.is_matched
 
 

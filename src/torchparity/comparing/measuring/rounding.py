@@ -1,4 +1,4 @@
-"""How much of a deviation rounding may explain, by dtype.
+"""The deviation that rounding may explain, by dtype.
 
 Rows agree when they are as close as rounding lets them be: tolerances that are finer than msprobe's verdicts, which
 say whether a result may still be used. docs/decisions/0017 derives the numbers.

@@ -29,7 +29,7 @@ Node = dict[str, Any]
 
 
 class JudgedPart(Protocol):
-    """What the analysis reads of one step of one rank."""
+    """The facts that the analysis reads of one step of one rank."""
 
     candidate: RunPart
 

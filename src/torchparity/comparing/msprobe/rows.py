@@ -16,7 +16,7 @@ from torchparity.naming import RECOMPUTE_MARK
 
 
 class Judgement(msgspec.Struct, frozen=True, gc=False):
-    """What msprobe's table says about an item beside its numbers; `reasons` are those of the colour."""
+    """The cells of msprobe's table about an item beside its numbers; `reasons` are those of the colour."""
 
     verdict: str = ""
     messages: tuple[str, ...] = ()

@@ -1,1 +1,1 @@
-"""Which record and item of one run belongs to which of the other."""
+"""Pairs of records and items of two runs that belong together."""

@@ -22,12 +22,12 @@ class Side(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def is_tensor(self) -> bool:
-        """Whether the item is a tensor, not another argument."""
+        """True where the item is a tensor, not another argument."""
         return isinstance(self.leaf, TensorLeaf)
 
     @property
     def has_values(self) -> bool:
-        """Whether the run stored the tensor itself, not only facts about it."""
+        """True where the run stored the tensor itself, not only facts about it."""
         return isinstance(self.leaf, TensorLeaf) and self.leaf.data_name is not None
 
     def values(self) -> Values:
@@ -62,17 +62,17 @@ class ItemPair(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def is_matched(self) -> bool:
-        """Whether both runs have the item."""
+        """True where both runs have the item."""
         return self.candidate is not None and self.baseline is not None
 
     @property
     def is_argument(self) -> bool:
-        """Whether the item is a tensor in neither run."""
+        """True where the item is a tensor in neither run."""
         return not any(side is not None and side.is_tensor for side in (self.candidate, self.baseline))
 
     @property
     def is_input(self) -> bool:
-        """Whether the record received the item."""
+        """True where the record received the item."""
         return self.role in INPUT_ROLES
 
     @property

@@ -32,13 +32,13 @@ class RecordPair(msgspec.Struct, gc=False):
 
     @property
     def is_recompute(self) -> bool:
-        """Whether the call was done again for activation checkpointing."""
+        """True where the call was done again for activation checkpointing."""
         record = self.candidate or self.baseline
         return record is not None and record.is_recompute
 
 
 class Parents(msgspec.Struct):
-    """Where each record of both runs was called from: its enclosing module, or what stands for it."""
+    """The place that each record of both runs was called from: its enclosing module, or what stands for it."""
 
     candidate: Mapping[str, str | None] = {}
     baseline: Mapping[str, str | None] = {}

@@ -210,7 +210,7 @@ def norming(out: Amount, given: Given, call: CallFacts) -> Budget:
 
 
 def variance(out: Amount, given: Given, call: CallFacts) -> Budget:
-    """What is left of squares after the mean was subtracted."""
+    """The rest of squares after the mean was subtracted."""
     if not given:
         return unknown(out, given, call)
     part = given[0]

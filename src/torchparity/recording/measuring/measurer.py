@@ -37,7 +37,7 @@ class MeasurementOptions:
 
     @property
     def allows_zero_copy(self) -> bool:
-        """Whether an arena measures everything that is recorded."""
+        """True where an arena measures everything that is recorded."""
         return not self.values and not self.xor
 
 

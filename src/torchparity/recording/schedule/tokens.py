@@ -51,7 +51,7 @@ class TokenCounter:
 
     @property
     def has_come(self) -> bool:
-        """Whether the model was called at all."""
+        """True where the model was called at all."""
         return self._next > 0
 
     def sentences(self) -> list[str]:

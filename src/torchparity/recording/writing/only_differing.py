@@ -26,7 +26,7 @@ class OnlyDiffering:
 
     @property
     def is_done(self) -> bool:
-        """Whether as many records differ as `diff_nums` asks for."""
+        """True where as many records differ as `diff_nums` asks for."""
         return 0 < self._most <= len(self._names)
 
     def sentences(self) -> list[str]:

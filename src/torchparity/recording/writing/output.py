@@ -64,7 +64,7 @@ class Output:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more can or shall be written."""
+        """True where nothing more can or shall be written."""
         return self._failure is not None or (self._differing is not None and self._differing.is_done)
 
     def store(self, step: int, tensor: SharedTensor) -> None:

@@ -14,7 +14,7 @@ class StepOutput(Protocol):
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more can or shall be taken."""
+        """True where nothing more can or shall be taken."""
 
     def store(self, step: int, tensor: SharedTensor) -> None:
         """Take a tensor while the step goes on, ahead of the records that show it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -31,7 +32,7 @@ KERNELS_OF = {
 
 
 @dataclass(frozen=True)
-class Fault:
+class Fault(ABC):
     """A fault in one call of an operator: `call` counts its calls from 0, None is every call.
 
     `operator` is the name of an API such as "layer_norm", or of a kernel such as "native_layer_norm".
@@ -45,9 +46,9 @@ class Fault:
         """The kernels whose calls are counted."""
         return KERNELS_OF.get(self.operator, (self.operator,))
 
+    @abstractmethod
     def compute(self, call: HostCall, kernel: Kernel, raise_overflow: Callable[[], None]) -> Any:
         """Return the wrong result; `raise_overflow` sets the device's overflow flag."""
-        raise NotImplementedError
 
 
 def first_tensor(result: Any) -> torch.Tensor:

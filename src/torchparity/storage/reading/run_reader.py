@@ -169,7 +169,7 @@ class RunPart:
 
     @property
     def tells_origins(self) -> bool:
-        """Whether the run tells which record made a tensor."""
+        """True where the run tells which record made a tensor."""
         return self._content.flow.is_told
 
     def origins_of(self, leaf: TensorLeaf) -> tuple[Origin, ...]:

@@ -1,4 +1,4 @@
-"""How much of two runs was compared: what only one of them has, and whether there was anything to compare."""
+"""The share of two runs that was compared: records of one alone, and runs with nothing to compare."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_of_another_model(self) -> bool:
-        """Whether so few records pair that the runs cannot be of one model."""
+        """True where so few records pair that the runs cannot be of one model."""
         records = self.paired + self.unpaired_records
         return records >= FEWEST_RECORDS_OF_A_MODEL and self.paired < SMALLEST_SHARE_OF_ONE_MODEL * records
 

@@ -16,7 +16,7 @@ _FLOATING = ("torch.float", "torch.bfloat", "torch.complex")
 
 
 class DifferingDtypes(msgspec.Struct, frozen=True):
-    """How many records of a part have tensors of other dtypes, and which dtypes stand against which."""
+    """The number of a part's records with tensors of other dtypes, and the dtypes that stand against each other."""
 
     pairs: Counter[tuple[str, str]]
     differing: int

@@ -34,7 +34,7 @@ class JudgedRecord(msgspec.Struct, eq=False):
 
     @property
     def is_module(self) -> bool:
-        """Whether the record is a module's."""
+        """True where the record is a module's."""
         return is_module_name(self.name)
 
     @property
@@ -48,7 +48,7 @@ class JudgedRecord(msgspec.Struct, eq=False):
 
     @property
     def has_equal_inputs(self) -> bool:
-        """Whether everything that it received is known to be equal."""
+        """True where everything that it received is known to be equal."""
         return all(entry.deviation == 0 for entry in self.received)
 
     def row_of(self, comparison: ItemComparison) -> int:

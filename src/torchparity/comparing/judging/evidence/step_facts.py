@@ -22,7 +22,7 @@ _CLIPPING = ("clip_grad_norm_", "get_total_norm")
 
 
 class StepFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a step came to.
+    """The losses and norms of one step.
 
     `losses` are those that backward was called on, in that order, one for each micro-batch: under a GradScaler
     the scaled ones, and where a program divides by the number of micro-batches the quotients. `loss_records` are the

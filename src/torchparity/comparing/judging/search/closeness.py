@@ -1,4 +1,4 @@
-"""How close the records of one rank are that no finding explains."""
+"""The closeness of those records of one rank that no finding explains."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Closeness:
 
     @property
     def has_unequal(self) -> bool:
-        """Whether anything differs at all."""
+        """True where anything differs at all."""
         return bool(self._largest)
 
     @property

@@ -1,4 +1,4 @@
-"""What is known about one part while its records are judged."""
+"""The facts about one part while its records are judged."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class PartContext:
 
     @property
     def has_other_dtypes(self) -> bool:
-        """Whether the two runs compute in different dtypes somewhere in this part."""
+        """True where the two runs compute in different dtypes somewhere in this part."""
         return self.dtypes.differing > 0
 
     def ancestors(self, name: str) -> list[JudgedRecord]:
@@ -85,7 +85,7 @@ class PartContext:
 
     @cached_property
     def are_on_cpu(self) -> bool:
-        """Whether neither run tells of an accelerator."""
+        """True where neither run tells of an accelerator."""
         return not any(kind in told for told in self.environments for kind in ("cuda", "npu", "xpu"))
 
     def lacks_forward(self, record: JudgedRecord) -> bool:
@@ -99,7 +99,7 @@ class PartContext:
 
     @cached_property
     def has_same_seed(self) -> bool:
-        """Whether both runs say that they have the same seed."""
+        """True where both runs say that they have the same seed."""
         seeds = [environment.get("seed") for environment in self.environments]
         return seeds[0] is not None and seeds[0] == seeds[1]
 

@@ -1,4 +1,4 @@
-"""What to do about a verdict, in a sentence for each kind."""
+"""Advice about a verdict, in a sentence for each kind."""
 
 from __future__ import annotations
 
