@@ -83,3 +83,20 @@ def test_a_checksum_is_of_every_bit_of_parameters_and_buffers(dtype):
         model[1].num_batches_tracked += 1
 
     assert len({before, zero, other_zero, checksum_of(model)}) == 4
+
+
+@pytest.mark.parametrize("kind", ["lazy", "conjugate", "sparse", "meta"])
+def test_a_checksum_is_of_tensors_of_every_kind(kind):
+    model = torch.nn.LazyLinear(2) if kind == "lazy" else torch.nn.Linear(2, 2)
+    numbers = torch.tensor([[1.0 + 2.0j, 0.0], [0.0, 3.0]])
+    buffers = {"conjugate": numbers.conj(), "sparse": numbers.to_sparse(), "meta": torch.empty(3, device="meta")}
+    if kind in buffers:
+        model.register_buffer("extra", buffers[kind])
+    before = checksum_of(model)
+
+    assert before == checksum_of(model)
+    if kind == "lazy":
+        model(torch.ones(1, 3))
+    else:
+        model.extra = torch.zeros(2) if kind == "meta" else buffers[kind] * 2
+    assert before != checksum_of(model)

@@ -8,9 +8,12 @@ from pathlib import Path
 
 import torch
 from torch import nn
+from torch.nn.parameter import is_lazy
 
+from torchparity.kernels.checksums import crc_checksum
 from torchparity.recording.process import rank_of_process
 from torchparity.storage.step_checksums import ChecksumWriter, StepChecksum, checksum_file
+from torchparity.tensors.torch_tensors import from_torch
 
 
 class Checksums:
@@ -49,11 +52,15 @@ def checksum_of(model: nn.Module) -> str:
     checksum = 0
     with torch._C.DisableTorchFunction(), torch.no_grad():
         for name, tensor in (*model.named_parameters(), *model.named_buffers()):
-            checksum = zlib.crc32(f"{name} {tensor.dtype} {list(tensor.shape)}".encode(), checksum)
-            if tensor.device.type != "meta" and tensor.numel():
-                flat = tensor.detach().cpu().contiguous().reshape(-1)
-                checksum = zlib.crc32(flat.view(torch.uint8).numpy().data, checksum)
+            checksum = zlib.crc32(f"{name} {_content(tensor)}".encode(), checksum)
     return f"{checksum:08x}"
+
+
+def _content(tensor: torch.Tensor) -> str:
+    if is_lazy(tensor):
+        return "not made yet"
+    bits = "no values" if tensor.is_meta else crc_checksum(from_torch(tensor.to_dense()))
+    return f"{tensor.dtype} {list(tensor.shape)} {bits}"
 
 
 def _text(loss: torch.Tensor | None) -> str:

@@ -80,7 +80,7 @@ class Events:
         self._patches.put(type(module), "__call__", only)
 
     def _is_here(self) -> bool:
-        """Tell whether anybody wants to know: a forked worker has no part in it, nor has a recomputed forward."""
+        """Tell whether a call counts: not in a forked worker, in a recomputed forward, or after `detach`."""
         is_recomputed = torch._C._current_graph_task_id() != -1
         return bool(self._patches) and os.getpid() == self._process and not is_recomputed
 
