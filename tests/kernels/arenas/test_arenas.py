@@ -32,12 +32,14 @@ def numbers(dtype: str, size: int) -> torch.Tensor:
 
 
 def strange(dtype: str) -> list[torch.Tensor]:
-    """Tensors with what is not finite, alone and among many numbers."""
+    """Tensors with what is not finite, alone and among many numbers; and masks, whose sums overflow."""
     kind = getattr(torch, dtype)
+    mask = numbers(dtype, 70_001)
+    mask[::3] = torch.finfo(kind).min
     among = numbers(dtype, 70_001)
     among[3], among[40_000], among[70_000] = torch.nan, torch.inf, -torch.inf
     alone = [torch.tensor(values, dtype=kind) for values in ([torch.nan], [torch.inf], [-torch.inf, torch.inf])]
-    return [among, *alone]
+    return [among, *alone, mask, mask[:12].clone()]
 
 
 def cases(dtypes: list[str]) -> list[torch.Tensor]:

@@ -98,6 +98,9 @@ def _row(part: torch.Tensor, wide: torch.dtype, signs: DeviceSigns, start: int) 
     value = part.to(wide)
     is_finite = torch.isfinite(value)
     finite = torch.where(is_finite, value, 0)
+    if wide == torch.float32:  # whose squares overflow
+        largest = finite.abs().amax()
+        finite = finite / torch.where(largest > 0, largest, 1)
     sums: dict[int, torch.Tensor] = {
         row.SUM: finite.sum(),
         row.SQUARES: (finite * finite).sum(),
@@ -119,8 +122,20 @@ def _extremes(part: torch.Tensor) -> torch.Tensor:
 
 def _statistics(measured: _Measured) -> Statistics:
     rows, extremes = measured.rows, measured.extremes
-    sums = rows.double().sum(dim=0).tolist()
+    sums = _without_scale(rows).sum(dim=0).tolist()
     sums[row.MAX], sums[row.MIN] = rows[:, row.MAX].max().item(), rows[:, row.MIN].min().item()
     max_and_min = None if extremes is None else (int(extremes[:, 0].max()), int(extremes[:, 1].min()))
     is_bool, is_wide = measured.dtype == torch.bool, measured.dtype == torch.float64
     return statistics_of_row(measured.count, sums, max_and_min, is_bool=is_bool, is_wide=is_wide)
+
+
+def _without_scale(rows: torch.Tensor) -> torch.Tensor:
+    """Return rows in float64; the sums of rows in float32 are those of numbers divided by the largest of them."""
+    wide = rows.double()
+    if rows.dtype == torch.float32:
+        largest = wide[:, [row.MAX, row.MIN]].abs().amax(dim=1)
+        scale = torch.where(torch.isfinite(largest) & (largest > 0), largest, 1)
+        wide[:, row.SUM] *= scale
+        wide[:, row.SQUARES] *= scale * scale
+        wide[:, row.SKETCH :] *= scale[:, None]
+    return wide

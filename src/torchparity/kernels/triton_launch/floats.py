@@ -1,7 +1,8 @@
 """The pass over a chunk of floating-point numbers.
 
 Whole blocks are read without a mask and taken for finite numbers; a chunk whose sums turn out not to be finite is read
-a second time with care.
+a second time with care. So is a chunk whose sketch overflowed float32, as that of a mask of the dtype's least numbers
+does: its numbers are scaled down.
 
 A block is a matrix of groups of the sketch by places in a group. Its product with the signs of the places has the eight
 sums of every group; tensor cores compute it from numbers of 8 or 11 bits, which products with 1 and -1 keep exact, and
@@ -22,6 +23,7 @@ _GROUP, _SUMS = tl.constexpr(signs.GROUP), tl.constexpr(signs.SUMS)
 _VECTOR = tl.constexpr(8)  # neighbours that a thread adds up before anything else
 _VECTORS = tl.constexpr(signs.GROUP // 8)
 _COLUMNS = tl.constexpr(16)  # the fewest that a product of matrices has; the sketch needs half of them
+_SCALE = tl.constexpr(2.0**-24)  # of the numbers of a careful pass, but not in float16, whose sums cannot overflow
 _COUNTED = tl.constexpr(1024)  # elements that are looked at for nan and inf at a time
 _FLOAT32, _FLOAT16 = tl.constexpr(chunks.FLOAT32), tl.constexpr(chunks.FLOAT16)
 _BFLOAT16 = tl.constexpr(chunks.BFLOAT16)
@@ -40,6 +42,8 @@ def _top_bits(value):
 @triton.jit
 def _sketched(value, kept, places, first, KIND: tl.constexpr, GROUPS: tl.constexpr, CAREFUL: tl.constexpr):
     """Return the sums of each group of a block with their signs; `value` are the numbers as they were loaded."""
+    if CAREFUL and KIND != _FLOAT16:
+        kept *= _SCALE
     if KIND == _FLOAT32:  # small parts first: tensor cores cut off what is small against the sum so far
         high, rest = _top_bits(kept)
         middle, low = _top_bits(rest)
@@ -109,12 +113,15 @@ def _pass(numbers, first, length, row, tables, KIND: tl.constexpr, BLOCK: tl.con
             numbers, first + start, length - start, places, sums, total, squares, largest, smallest, zeros,
             KIND, GROUPS, True, CAREFUL,
         )  # fmt: skip
-    return _store_sums(row, sums, total, squares, largest, smallest, zeros)
+    exact = sums.to(tl.float64)
+    if CAREFUL and KIND != _FLOAT16:
+        exact /= _SCALE
+    return _store_sums(row, exact, total, squares, largest, smallest, zeros)
 
 
 @triton.jit
 def _store_sums(row, sums, total, squares, largest, smallest, zeros):
-    """Store a program's sums, several in one reduction; return whether some number was not finite."""
+    """Store a program's sums, several in one reduction; return whether one of them is not finite."""
     two, columns = tl.arange(0, 2), tl.arange(0, _COLUMNS)
     both = tl.sum(tl.sum(tl.join(total, squares), axis=0), axis=0)
     extremes = tl.max(tl.max(tl.join(largest, -smallest), axis=0), axis=0)
@@ -124,8 +131,10 @@ def _store_sums(row, sums, total, squares, largest, smallest, zeros):
     tl.store(row + _NANS, 0.0)
     tl.store(row + _INFS, 0.0)
     tl.store(row + _NEGATIVE_INFS, 0.0)
-    tl.store(row + _SKETCH + columns, tl.sum(sums.to(tl.float64), axis=0), mask=columns < _SUMS)
-    return tl.max((both - both != 0).to(tl.int32)) > 0  # the difference of nan and inf from themselves is nan
+    sketch = tl.sum(sums, axis=0)
+    tl.store(row + _SKETCH + columns, sketch, mask=columns < _SUMS)
+    # The difference of nan and inf from themselves is nan.
+    return tl.max((both - both != 0).to(tl.int32)) + tl.max((sketch - sketch != 0).to(tl.int32)) > 0
 
 
 @triton.jit
