@@ -7,6 +7,7 @@ READY := $(VENV)/.ready
 OTHERS := $(or $(TMPDIR),/tmp)/torchparity-torch-
 OTHER_READY := $(OTHERS)$(TORCH)/.ready
 OF_TORCH := torch|sympy|networkx|filelock|fsspec|Jinja2|MarkupSafe|mpmath|typing_extensions|setuptools
+JOBS ?= 2# processes of `make test`, one thread each: more threads than cores wait for each other
 TEST_READY := $(if $(TORCH),$(OTHER_READY),$(READY))
 
 .DEFAULT_GOAL := help
@@ -36,7 +37,7 @@ demo: $(READY) ## record a small GPT on the CPU and on a simulated NPU with a fa
 	@$(BIN)/python examples/demo.py
 
 test: $(TEST_READY) ## run the tests; TORCH=2.6.0 runs them with another torch, in an environment of its own
-	$(dir $(TEST_READY))bin/python -m pytest -q
+	OMP_NUM_THREADS=1 $(dir $(TEST_READY))bin/python -m pytest -q --numprocesses $(JOBS) --dist worksteal
 
 check: $(READY) ## check formatting, lint and types, as CI does
 	$(BIN)/ruff format --check .

@@ -66,7 +66,7 @@ def test_a_run_says_what_it_ran_on(tmp_path):
         pytest.param(lambda: torch.set_float32_matmul_precision("medium"), "mkldnn.matmul", "bf16", id="medium"),
         pytest.param(lambda: torch.set_default_dtype(torch.float64), "default.dtype", "float64", id="default-dtype"),
         pytest.param(lambda: torch.backends.cuda.enable_flash_sdp(False), "attention.flash", "off", id="attention"),
-        pytest.param(lambda: torch.set_num_threads(1), "threads", "1", id="threads"),
+        pytest.param(lambda: torch.set_num_threads(5), "threads", "5", id="threads"),
         pytest.param(lambda: torch.manual_seed(77), "seed", "77", id="seed"),
         pytest.param(lambda: torch._C._set_mkldnn_enabled(False), "mkldnn", "off", id="mkldnn"),
         pytest.param(
