@@ -163,6 +163,19 @@ class MeasurementCache:
             self._generations.overwrite(tensor, storage, version, writer)
         return True
 
+    def overwrite_all(self, tensors: Sequence[torch.Tensor], writer: Source) -> bool:
+        """Invalidate the tensors of a list that were written wholly; False where they need a closer look."""
+        if not set(map(type, tensors)) <= PLAIN:
+            return False
+        try:
+            storages = list(map(torch.Tensor.untyped_storage, tensors))
+            versions = [tensor._version for tensor in tensors]
+        except (RuntimeError, NotImplementedError):  # no storage, or no version
+            return False
+        with self._lock:
+            self._generations.overwrite_all(tensors, storages, versions, writer)
+        return True
+
     def wrote(self, tensors: Iterable[torch.Tensor], writer: Source, *, surely: bool) -> None:
         """Note that these tensors were, or may have been, written, whatever their versions are."""
         with self._lock:
