@@ -8,8 +8,10 @@ with it their pins.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import count, islice
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from itertools import count, islice, repeat
 from operator import attrgetter
 from typing import Any
 
@@ -22,6 +24,7 @@ from torchparity.recording.measuring.lineage import Lineage, Source
 _UNSWEPT = 32 << 20  # bytes of host memory that may be freed while their storages are still pinned
 _UNSWEPT_EACH = 8 << 10  # and more where there are many storages to look through
 _nbytes = attrgetter("nbytes")
+_exhaust = partial(deque[object], maxlen=0)  # goes through an iterator without a loop
 
 
 class StorageGenerations:
@@ -210,13 +213,11 @@ class StorageGenerations:
 
     def _unpin(self, addresses: Sequence[int]) -> None:
         """Forget storages; the next ones at these addresses are others."""
-        free = torch.UntypedStorage._free_weak_ref
-        pins, tables = self._pins, (self._versions, self.current, self._sources, self._traced)
-        filled = [table for table in tables if table]  # some are empty when a step ends
-        for address in addresses:
-            free(pins.pop(address))  # type: ignore[no-untyped-call]
-            for table in filled:
-                table.pop(address, None)
+        free: Callable[[int], None] = torch.UntypedStorage._free_weak_ref
+        _exhaust(map(free, map(self._pins.pop, addresses)))
+        for table in (self._versions, self.current, self._sources, self._traced):
+            if table:  # some are empty when a step ends
+                _exhaust(map(table.pop, addresses, repeat(None)))
         self.uncacheable.difference_update(addresses)
 
     def _trace_all(
