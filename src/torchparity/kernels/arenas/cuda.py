@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate, chain, repeat
+from itertools import accumulate, repeat
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from torchparity.kernels.arenas.contract import PendingReadings, Reading
 from torchparity.kernels.arenas.cuda_buffers import Results, Stretch, Table, checksum_factors
 from torchparity.kernels.cuda_waiting import copied_to_host, wait_for
 from torchparity.kernels.numba_loops.chunk_joins import joined_checksums, joined_rows
-from torchparity.kernels.statistics import statistics_of_rows
+from torchparity.kernels.statistics import IntegerExtremes, statistics_of_rows
 from torchparity.kernels.triton_launch import chunks
 from torchparity.kernels.triton_launch.chunks import chunk_of, programs_of
 from torchparity.kernels.triton_launch.measure import FEW, measure_few, measure_many
@@ -35,14 +35,24 @@ _TABLE_WORDS = 1 << 17
 _LINE = 16  # words of a cache line, which no two tables share
 _RESULT_ROWS = 1 << 16
 _MOST_QUEUED = 4096
+_MOST_COUNTS = 1 << 16
 _FLOAT8_SINCE = (8, 9)
 _WARPS = 4
 _ALIGNMENT = 16  # bytes that a thread loads at a time
+_ROW_BYTES = row.FIELDS * 8
 _ANY_INTEGER = 1 << 40  # an argument of 64 bits, for which a kernel is compiled
 
-_Key = tuple[
-    int, int, bool
-]  # the dtype's code, the bytes of an element, whether tensors begin at a multiple of 16 bytes
+_Key = tuple[int, int, bool]  # the dtype's code, an element's bytes, whether tensors begin at a multiple of 16 bytes
+
+
+class _Programs(dict[int, int]):
+    """The programs of tensors by their number of elements, of which a model has few."""
+
+    def __missing__(self, count: int) -> int:
+        if len(self) >= _MOST_COUNTS:
+            self.clear()
+        programs = self[count] = int(programs_of(count))
+        return programs
 
 
 class CudaArena:
@@ -56,27 +66,32 @@ class CudaArena:
         self._has_float8 = torch.cuda.get_device_capability(device) >= _FLOAT8_SINCE
         self._kinds = _KINDS | (_FLOAT8 if self._has_float8 else {})
         self.dtypes = frozenset(self._kinds)
+        self._keys_of = {dtype: ((*kind, False), (*kind, True)) for dtype, kind in self._kinds.items()}
         self._factors = checksum_factors(device)
+        self._factors_address = self._factors.data_ptr()
         self._compiled: dict[tuple[bool, _Key], tuple[Any, Any, Any, tuple[object, ...]]] = {}
+        self._programs = _Programs()
         self._keys: list[_Key] = []
         self._addresses: list[int] = []
         self._counts: list[int] = []
         self._spare: list[Table] = []
         self._copies = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        self._current_stream = torch._C._cuda_getCurrentRawStream
         self._stream, self._table_used = -1, 0
         self._stretch = self._begin()
 
     def add(self, tensor: torch.Tensor, address: int, count: int, dtype: str, owner: Any) -> None:
-        stream = torch._C._cuda_getCurrentRawStream(self._index)
+        stream = self._current_stream(self._index)
         if stream != self._stream or len(self._counts) == _MOST_QUEUED:
             self.flush()
             self._stream = stream
-        kind, size = self._kinds[dtype]
-        self._keys.append((kind, size, address % _ALIGNMENT == 0))
+        self._keys.append(self._keys_of[dtype][address % _ALIGNMENT == 0])
         self._addresses.append(address)
         self._counts.append(count)
-        self._stretch.entries.append((count, dtype))
-        self._stretch.owners.append(owner)
+        stretch = self._stretch
+        stretch.counts.append(count)
+        stretch.dtypes.append(dtype)
+        stretch.owners.append(owner)
 
     def add_all(
         self,
@@ -86,7 +101,7 @@ class CudaArena:
         dtype: str,
         owners: Sequence[Any],
     ) -> None:
-        stream = torch._C._cuda_getCurrentRawStream(self._index)
+        stream = self._current_stream(self._index)
         if stream != self._stream or len(self._counts) + len(counts) > _MOST_QUEUED:
             self.flush()
             self._stream = stream
@@ -94,11 +109,12 @@ class CudaArena:
             for tensor, address, count, owner in zip(tensors, addresses, counts, owners, strict=True):
                 self.add(tensor, address, count, dtype, owner)
             return
-        kind, size = self._kinds[dtype]
-        self._keys += [(kind, size, address % _ALIGNMENT == 0) for address in addresses]
+        unaligned, aligned = self._keys_of[dtype]
+        self._keys += [unaligned if address % _ALIGNMENT else aligned for address in addresses]
         self._addresses += addresses
         self._counts += counts
-        self._stretch.entries += zip(counts, repeat(dtype))
+        self._stretch.counts += counts
+        self._stretch.dtypes += repeat(dtype, len(counts))
         self._stretch.owners += owners
 
     def flush(self) -> None:
@@ -106,9 +122,8 @@ class CudaArena:
         keys, addresses, counts = self._keys, self._addresses, self._counts
         if not keys:
             return
-        kinds = set(keys)
         first_rows = self._stretch.first_rows
-        if len(kinds) == 1:
+        if keys.count(keys[0]) == len(keys):
             first_rows += self._measure(keys[0], addresses, counts)
         else:
             rows = [0] * len(keys)
@@ -123,7 +138,8 @@ class CudaArena:
     def drop(self) -> bool:
         lost = len(self._keys)
         if lost:
-            del self._stretch.entries[-lost:], self._stretch.owners[-lost:]
+            stretch = self._stretch
+            del stretch.counts[-lost:], stretch.dtypes[-lost:], stretch.owners[-lost:]
             self._keys, self._addresses, self._counts = [], [], []
         return lost > 0
 
@@ -139,7 +155,7 @@ class CudaArena:
     def take(self) -> PendingReadings:
         self.flush()
         stretch = self._stretch
-        if not stretch.entries:
+        if not stretch.owners:
             return _CudaReadings(self, Stretch([]), None)
         streams = {stream for part in stretch.results for stream in part.streams}
         current = torch._C._cuda_getCurrentRawStream(self._index)
@@ -162,23 +178,21 @@ class CudaArena:
         parts = [copied_to_host(part.checksums[: part.used], self._copies).numpy() for part in with_checksums]
         if np.isnan(rows[:, row.NEGATIVE_INFS]).any():
             raise RuntimeError("tensors on the device were not measured: a launch was lost")
-        counts = np.array([count for count, _ in stretch.entries], np.int64)
+        counts = np.array(stretch.counts, np.int64)
         begins = np.array(stretch.first_rows, np.int64)
         ends = begins + programs_of(counts)
-        is_float = np.array([dtype.startswith(("torch.float", "torch.bfloat")) for _, dtype in stretch.entries])
+        is_float = np.array([self._kinds[dtype][0] < chunks.INT64 for dtype in stretch.dtypes])
         whole = joined_rows(rows, begins, ends, is_float)
         checksums: list[str | None] = [None] * len(counts)
         if parts:
-            sizes = np.array([self._kinds[dtype][1] for _, dtype in stretch.entries], np.int64)
+            sizes = np.array([self._kinds[dtype][1] for dtype in stretch.dtypes], np.int64)
             remainders = np.concatenate(parts).view(np.uint32)
             crcs = joined_checksums(remainders, begins, ends, counts, sizes, chunk_of(counts))
             checksums = [f"{crc:08x}" for crc in crcs.tolist()]
-        integer_extremes = [
-            None if float_entry else ((most, least), dtype == "torch.bool")
-            for float_entry, (most, least), (_, dtype) in zip(
-                is_float.tolist(), whole.view(np.int64)[:, row.EXTREMES].tolist(), stretch.entries, strict=True
-            )
-        ]
+        integer_extremes: list[IntegerExtremes | None] = [None] * len(counts)
+        for index in np.flatnonzero(~is_float).tolist():
+            most, least = whole[index].view(np.int64)[row.EXTREMES].tolist()
+            integer_extremes[index] = (most, least), stretch.dtypes[index] == "torch.bool"
         return list(zip(stretch.owners, statistics_of_rows(counts, whole, integer_extremes), checksums, strict=True))
 
     def _begin(self) -> Stretch:
@@ -187,28 +201,28 @@ class CudaArena:
 
     def _measure(self, key: _Key, addresses: list[int], counts: list[int]) -> list[int]:
         """Launch a kernel over tensors of one dtype; return the first row of each, counted from the stretch's begin."""
-        ends = list(accumulate(map(programs_of, counts), initial=0))
-        results = self._room_for(ends[-1])
+        if FEW < len(counts) <= 2 * FEW:  # two launches take less than a table that has to be copied
+            return self._measure(key, addresses[:FEW], counts[:FEW]) + self._measure(key, addresses[FEW:], counts[FEW:])
+        programs = list(map(self._programs.__getitem__, counts))
+        all_programs = sum(programs)
+        results = self._room_for(all_programs)
         if self._stream not in results.streams:
             results.streams.add(self._stream)
             self._stream_object().wait_event(results.filled)
+        number, used = len(counts), results.used
         first_row, first_checksum = results.addresses
-        outputs = (
-            first_row + results.used * row.FIELDS * 8,
-            first_checksum + (results.used * 4 if self._checksums else 0),
-            self._factors.data_ptr(),
-        )
-        is_few = len(counts) <= FEW
-        tensors: tuple[int, ...]
+        is_few = number <= FEW
         if is_few:
-            tensors = tuple(chain.from_iterable(zip(addresses, counts, strict=True)))
-            tensors += (0,) * (2 * FEW - len(tensors))
+            tensors = [0] * (2 * FEW)
+            tensors[: 2 * number : 2], tensors[1 : 2 * number : 2] = addresses, counts
         else:
-            tensors = self._write_table([*ends[:-1], *addresses, *counts]), len(counts)
-        self._launch(is_few, key, ends[-1], (*tensors, *outputs))
-        begin = results.before + results.used
-        results.used += ends[-1]
-        return [begin + end for end in ends[:-1]]
+            starts = accumulate(programs[:-1], initial=0)
+            tensors = [self._write_table([*starts, *addresses, *counts]), number]
+        checksum_row = first_checksum + (used * 4 if self._checksums else 0)
+        outputs = first_row + used * _ROW_BYTES, checksum_row, self._factors_address
+        self._launch(is_few, key, all_programs, (*tensors, *outputs))
+        results.used = used + all_programs
+        return list(accumulate(programs[:-1], initial=results.before + used))
 
     def _room_for(self, rows: int) -> Results:
         results = self._stretch.results[-1]
@@ -280,10 +294,10 @@ class _CudaReadings:
         self._arena, self._stretch, self._is_done = arena, stretch, is_done
 
     def __len__(self) -> int:
-        return len(self._stretch.entries)
+        return len(self._stretch.owners)
 
     def wait(self) -> list[Reading]:
-        if not self._stretch.entries:
+        if not self._stretch.owners:
             return []
         if self._is_done is not None:
             wait_for(self._is_done)

@@ -47,7 +47,8 @@ class Stretch:
 
     results: list[Results]
     tables: list[Table] = field(default_factory=list)
-    entries: list[tuple[int, str]] = field(default_factory=list)
+    counts: list[int] = field(default_factory=list)
+    dtypes: list[str] = field(default_factory=list)
     first_rows: list[int] = field(default_factory=list)
     owners: list[Any] = field(default_factory=list)
 

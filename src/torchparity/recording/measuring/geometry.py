@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import mul
 from typing import Any
 
 import torch
@@ -61,17 +62,17 @@ def is_measurable(tensor: torch.Tensor) -> bool:
 def has_memory(tensor: torch.Tensor) -> bool:
     """Tell whether there are values to read: sharded training frees storages, wrappers have none."""
     try:
-        needed = tensor.element_size() * (tensor.storage_offset() + _reach(tensor)) if tensor.numel() else 0
+        count = tensor.numel()
+        reach = count if not count or tensor.is_contiguous() else reach_of(tensor.shape, tensor.stride())
+        needed = tensor.element_size() * (tensor.storage_offset() + reach) if count else 0
         return tensor.untyped_storage().nbytes() >= needed and (not needed or tensor.data_ptr() != 0)
     except (RuntimeError, NotImplementedError):
         return False
 
 
-def _reach(tensor: torch.Tensor) -> int:
-    """Return how many elements lie from the first to the last in memory."""
-    if tensor.is_contiguous():
-        return tensor.numel()
-    return 1 + sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True))
+def reach_of(shape: tuple[int, ...], stride: tuple[int, ...]) -> int:
+    """Return how many elements lie from the first to the last in memory; there is at least one."""
+    return int(1 + sum(map(mul, shape, stride)) - sum(stride))
 
 
 def unrepeated(tensor: torch.Tensor) -> tuple[torch.Tensor, int]:

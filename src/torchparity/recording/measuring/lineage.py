@@ -8,6 +8,8 @@ source, whose records are then those of an earlier step.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 import torch
 
@@ -109,19 +111,33 @@ class Lineage:
 
     def end_step(self, step: int) -> None:
         """Turn the records of this step, which have their numbers, into records of an earlier one."""
-        earlier: dict[int, Source] = {}
         self._begin_step()
         ended = dict(self.sources)  # keeps them all until this is done, so that no id comes twice
+        singles: dict[int, Source] = {}
+        earlier: dict[int, Source] = {}
         for address, source in ended.items():
-            if id(source) not in earlier:
-                parts = [self._earlier(part, step) for part in source.parts or (source,)]
-                earlier[id(source)] = self.join(*parts) if len(parts) > 1 else parts[0]
-            self.sources[address] = earlier[id(source)]
+            now = earlier.get(id(source))
+            if now is None:
+                parts = [singles.get(id(part)) or self._earlier(part, step, singles) for part in source.parts]
+                now = earlier[id(source)] = (
+                    self._several(parts) if parts else singles.get(id(source)) or self._earlier(source, step, singles)
+                )
+            self.sources[address] = now
 
-    def _earlier(self, source: Source, step: int) -> Source:
+    def _earlier(self, source: Source, step: int, singles: dict[int, Source]) -> Source:
+        """Return a single source as a later step has it, and keep it in `singles`."""
         if source.is_record and source.number is not None:
-            return Source(f"step{step} {source.text}", self.table)
-        return Source(source.told(), self.table, is_base=source.is_base)
+            now = Source(f"step{step} {source.text}", self.table)
+        else:
+            now = Source(source.told(), self.table, is_base=source.is_base)
+        singles[id(source)] = now
+        return now
+
+    def _several(self, parts: Sequence[Source]) -> Source:
+        """Return single sources as one; nearly always a name and who wrote it last."""
+        if len(parts) == 2 and parts[0].text != parts[1].text:
+            return Source("", self.table, parts=tuple(parts))
+        return self.join(*parts)
 
     def _after_write(
         self, known: Source, writer: Source, tensor: torch.Tensor, storage: torch.UntypedStorage
@@ -132,7 +148,9 @@ class Lineage:
         if not known.parts and not known.is_base:
             return writer
         names = [part for part in known.parts or (known,) if part.is_base and part.text != "uninitialised"]
-        return self.join(*names, writer) if names else writer
+        if not names:
+            return writer
+        return self._several([*names, writer]) if writer.is_record else self.join(*names, writer)
 
     def _found(self, tensor: torch.Tensor, storage: torch.UntypedStorage, address: int) -> Source:
         """Return the source of a tensor that is seen for the first time and that no seen call made."""

@@ -28,11 +28,12 @@ from torchparity.recording.measuring.geometry import (
     is_measurable,
     is_wrapped,
     may_change_unseen,
+    reach_of,
     version_of,
 )
 from torchparity.recording.measuring.keys import Extent, values_key, view_key
 from torchparity.recording.measuring.lineage import Lineage, Source
-from torchparity.recording.measuring.measurer import MeasurementOptions, Measurer, Store
+from torchparity.recording.measuring.measurer import MeasurementOptions, Measurer, Store, is_copied
 from torchparity.recording.measuring.observed import Measurement, ObservedList, ObservedTensor
 from torchparity.recording.measuring.pending import PendingMeasurements
 from torchparity.recording.measuring.tensor_lists import FEWEST, ListCache
@@ -163,6 +164,19 @@ class MeasurementCache:
             self._generations.overwrite(tensor, storage, version, writer)
         return True
 
+    def overwrite_all(self, tensors: Sequence[torch.Tensor], writer: Source) -> bool:
+        """Invalidate the tensors of a list that were written wholly; False where they need a closer look."""
+        if not set(map(type, tensors)) <= PLAIN:
+            return False
+        try:
+            storages = list(map(torch.Tensor.untyped_storage, tensors))
+            versions = [tensor._version for tensor in tensors]
+        except (RuntimeError, NotImplementedError):  # no storage, or no version
+            return False
+        with self._lock:
+            self._generations.overwrite_all(tensors, storages, versions, writer)
+        return True
+
     def wrote(self, tensors: Iterable[torch.Tensor], writer: Source, *, surely: bool) -> None:
         """Note that these tensors were, or may have been, written, whatever their versions are."""
         with self._lock:
@@ -235,16 +249,21 @@ class MeasurementCache:
         requires_grad: bool,
         maker: Source | None,
     ) -> ObservedTensor | None:
-        """Queue a tensor for a zero-copy arena, as nearly all can be; None where it needs a closer look."""
+        """Queue a tensor for a zero-copy arena, as nearly all can be; None where it needs a closer look.
+
+        Of a tensor that is not contiguous a copy is queued: checksums and sketches go by the order of the elements.
+        """
         device = tensor.device
         try:
             arena = self._zero_copy_slots[dtype, device]
         except KeyError:
             arena = self._arenas.zero_copy_slot(dtype, device)
         count = tensor.numel()
-        if arena is None or not count or type(tensor) not in PLAIN or not tensor.is_contiguous():
+        is_contiguous = tensor.is_contiguous()
+        if arena is None or not count or type(tensor) not in PLAIN or not (is_contiguous or is_copied(stride)):
             return None
-        if storage.nbytes() < (offset + count) * arena.itemsize or is_wrapped(tensor):
+        reach = count if is_contiguous else reach_of(shape, stride)
+        if storage.nbytes() < (offset + reach) * arena.itemsize or is_wrapped(tensor):
             return None
         if not storage.resizable() and may_change_unseen(storage):
             return None
@@ -252,15 +271,18 @@ class MeasurementCache:
         if not address or storage._cdata in self._generations.uncacheable:
             return None
         generation = self._generations.at_version(tensor, storage, version, maker)
-        extent: Extent = (shape, stride) if self._by_shape else count
+        extent: Extent = count if is_contiguous and not self._by_shape else (shape, stride)
         of_values = (generation, offset, dtype, False, False, extent)  # by `values_key`, without the call
         measurement = self._measurements.get(of_values)
         if measurement is None:
             measurement = self._measurements[of_values] = Measurement()
+            if not is_contiguous:
+                tensor = tensor.detach().contiguous()
+                address = tensor.data_ptr()
             self._queued.append(tensor)
             arena.add(tensor, address, count, arena.dtype, measurement)
-        source = self._sources[storage._cdata]
-        observed = ObservedTensor(dtype, shape, requires_grad, measurement, None, arena, count, source)
+        source, in_place = self._sources[storage._cdata], arena if is_contiguous else None
+        observed = ObservedTensor(dtype, shape, requires_grad, measurement, None, in_place, count, source)
         self._observed[generation, version, offset, shape, stride, dtype, requires_grad, False, False] = observed
         return observed
 

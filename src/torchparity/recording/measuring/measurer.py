@@ -115,6 +115,11 @@ class Measurer:
         return True
 
 
+def is_copied(stride: tuple[int, ...]) -> bool:
+    """Tell whether a strided tensor is measured as a plain copy: an expanded one is not, nor any inside a transform."""
+    return 0 not in stride and _innermost_transform() is None
+
+
 def _outside_of_transforms() -> AbstractContextManager[object]:
     """Compute with plain tensors as plain ones: inside torch.func.grad, say, the results would be wrapped."""
     return nullcontext() if _innermost_transform() is None else torch._C._DisableFuncTorch()

@@ -6,6 +6,7 @@ again and again, in the middle of a training step.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -15,7 +16,7 @@ from torchparity.recording.measuring.geometry import name_of
 from torchparity.recording.measuring.lineage import Source
 from torchparity.records import Statistics, TensorLeaf
 from torchparity.storage import SharedTensor
-from torchparity.storage.encoding import finite_tensor_json, tensor_json
+from torchparity.storage.encoding import finite_tensor, finite_tensors_json, tensor_json
 
 
 class Measurement(msgspec.Struct, gc=False):
@@ -43,17 +44,7 @@ class ObservedTensor(msgspec.Struct, gc=False):
     def encoded(self) -> msgspec.Raw:
         """Return the leaf as JSON."""
         if self.cached_json is None:
-            measured = self.measurement
-            if measured is not None and measured.statistics is not None and self.layout is None:
-                self.cached_json = finite_tensor_json(
-                    name_of(self.dtype),
-                    self.shape,
-                    measured.statistics,
-                    self.requires_grad,
-                    measured.checksum,
-                    None if self.source is None else self.source.origin(),
-                )
-            self.cached_json = self.cached_json or tensor_json(self.leaf())
+            self.cached_json = tensor_json(self.leaf())
         return self.cached_json
 
     def leaf(self) -> TensorLeaf:
@@ -76,3 +67,21 @@ class ObservedList(msgspec.Struct, gc=False):
     """A list of tensors as a call showed it."""
 
     tensors: list[ObservedTensor]
+
+
+def encode_finite(tensors: Iterable[ObservedTensor]) -> None:
+    """Encode those of some tensors whose values are all finite: nearly every one, all in one call."""
+    finite, entries = [], []
+    for observed in tensors:
+        measured, source = observed.measurement, observed.source
+        # In the order of the file for all of them: origins get their numbers when they are first asked for.
+        origin = None if source is None else source.origin() if source.number is None else source.number
+        statistics = None if measured is None else measured.statistics
+        if measured is not None and statistics is not None and observed.layout is None:
+            dtype, shape, needed = name_of(observed.dtype), observed.shape, observed.requires_grad
+            entry = finite_tensor(dtype, shape, statistics, needed, measured.checksum, origin)
+            if entry is not None:
+                finite.append(observed)
+                entries.append(entry)
+    for observed, text in zip(finite, finite_tensors_json(entries), strict=True):
+        observed.cached_json = text

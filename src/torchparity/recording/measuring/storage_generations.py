@@ -8,17 +8,23 @@ with it their pins.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import count, islice
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from itertools import count, islice, repeat
+from operator import attrgetter
 from typing import Any
 
 import torch
 
 from torchparity.devices import device_for
+from torchparity.recording.measuring.geometry import has_memory
 from torchparity.recording.measuring.lineage import Lineage, Source
 
 _UNSWEPT = 32 << 20  # bytes of host memory that may be freed while their storages are still pinned
 _UNSWEPT_EACH = 8 << 10  # and more where there are many storages to look through
+_nbytes = attrgetter("nbytes")
+_exhaust = partial(deque[object], maxlen=0)  # goes through an iterator without a loop
 
 
 class StorageGenerations:
@@ -91,11 +97,10 @@ class StorageGenerations:
     ) -> None:
         """Note at which versions pinned storages were observed; those at another version get a new generation."""
         self._trace_all(tensors, storages, addresses, versions, maker)
-        last_versions = self._versions
-        for address, version in zip(addresses, versions, strict=True):
-            if last_versions.get(address) != version:
-                last_versions[address] = version
-                self.current[address] = next(self._next)
+        before = map(self._versions.get, addresses)
+        moved = [address for address, last, now in zip(addresses, before, versions, strict=True) if last != now]
+        self._versions.update(zip(addresses, versions, strict=True))
+        self.current.update(zip(moved, self._next, strict=False))
 
     def invalidate(self, address: int) -> None:
         """Give a storage a new generation; one that was never observed has nothing to invalidate."""
@@ -137,6 +142,25 @@ class StorageGenerations:
             self._sources[address], self._traced[address] = writer, version
         else:
             self.write(tensor, storage, version, writer, surely=True)
+
+    def overwrite_all(
+        self,
+        tensors: Sequence[torch.Tensor],
+        storages: Sequence[torch.UntypedStorage],
+        versions: Sequence[int],
+        writer: Source,
+    ) -> None:
+        """Give storages new generations: their tensors were written wholly, whatever their versions say."""
+        addresses = [storage._cdata for storage in storages]
+        observed = [address for address in addresses if address in self.current]
+        self.current.update(zip(observed, self._next, strict=False))
+        if self._write_simple(tensors, storages, addresses, versions, writer):
+            return
+        for tensor, storage, address, version in zip(tensors, storages, addresses, versions, strict=True):
+            if address in self._sources:
+                self.lineage.write(tensor, storage, version, writer, surely=True)
+            elif has_memory(tensor):
+                self.write(tensor, storage, version, writer, surely=True)
 
     def never_cache(self, tensor: torch.Tensor, storage: torch.UntypedStorage, version: int) -> None:
         """From now on this storage may change without a new version."""
@@ -189,13 +213,11 @@ class StorageGenerations:
 
     def _unpin(self, addresses: Sequence[int]) -> None:
         """Forget storages; the next ones at these addresses are others."""
-        free = torch.UntypedStorage._free_weak_ref
-        pins, tables = self._pins, (self._versions, self.current, self._sources, self._traced)
-        filled = [table for table in tables if table]  # some are empty when a step ends
-        for address in addresses:
-            free(pins.pop(address))  # type: ignore[no-untyped-call]
-            for table in filled:
-                table.pop(address, None)
+        free: Callable[[int], None] = torch.UntypedStorage._free_weak_ref
+        _exhaust(map(free, map(self._pins.pop, addresses)))
+        for table in (self._versions, self.current, self._sources, self._traced):
+            if table:  # some are empty when a step ends
+                _exhaust(map(table.pop, addresses, repeat(None)))
         self.uncacheable.difference_update(addresses)
 
     def _trace_all(
@@ -207,13 +229,31 @@ class StorageGenerations:
         maker: Source | None,
     ) -> None:
         """Trace the tensors of a list that are not known at their versions."""
-        traced, sources = self._traced, self._sources
-        for place, (address, version) in enumerate(zip(addresses, versions, strict=True)):
-            if traced.get(address) == version:
-                continue
-            tensor, storage, known = tensors[place], storages[place], sources.get(address)
-            is_simple = maker is not None and known is not None and not known.parts and not known.is_base
-            if maker is not None and is_simple and tensor.nbytes == storage.nbytes():
-                sources[address], traced[address] = maker, version  # the state of an optimizer, written wholly
-            else:
-                self.lineage.trace(tensor, storage, version, maker)
+        known_at = list(map(self._traced.get, addresses))
+        if known_at == list(versions):
+            return
+        if maker is not None and self._sources.keys().isdisjoint(addresses):  # memory that nobody has seen
+            self._sources.update(dict.fromkeys(addresses, maker))
+            self._traced.update(zip(addresses, versions, strict=True))
+            return
+        for place, version in enumerate(versions):
+            if known_at[place] != version:
+                self.lineage.trace(tensors[place], storages[place], version, maker)
+
+    def _write_simple(
+        self,
+        tensors: Sequence[torch.Tensor],
+        storages: Sequence[torch.UntypedStorage],
+        addresses: Sequence[int],
+        versions: Sequence[int],
+        writer: Source,
+    ) -> bool:
+        """Note who wrote all of some storages without a name, as an optimizer's state; False where some are others."""
+        for known in set(map(self._sources.get, addresses)):
+            if known is None or known.parts or known.is_base:
+                return False
+        if list(map(_nbytes, tensors)) != list(map(torch.UntypedStorage.nbytes, storages)):
+            return False
+        self._sources.update(dict.fromkeys(addresses, writer))
+        self._traced.update(zip(addresses, versions, strict=True))
+        return True

@@ -37,6 +37,8 @@ class CallLineage:
         arguments = call.inputs.args
         if op.overwrites and arguments and output is arguments[0] and measurements.overwrite(output, writer):
             return
+        if "._foreach_" in op.name and op.writes and arguments and self._wrote_list(arguments[0], writer):
+            return
         surely, in_part = certain_writes(op, call.args, call.kwargs), writes_in_part(op, call.args)
         if op.writes_unversioned:
             written = [tensor for tensor in tensors if op.may_write(tensor)]
@@ -48,15 +50,23 @@ class CallLineage:
             # An alias of its storage may be at the same version number.
             measurements.invalidate(output, writer=writer, in_part=in_part)
             self._written_otherwise(call, output, writer)
-        elif "._foreach_" in op.name and op.writes and tensors and not tensors[0].is_cpu:
-            # On CUDA torch bumps no version for `_foreach_lerp_` with a number and for `_foreach_zero_`.
-            written = list(tensors_in(call.args[:1]))
-            measurements.invalidate(*written)
-            measurements.wrote(written, writer, surely=True)
         elif output is None or "out" in call.kwargs:
             measurements.invalidate(*tensors, writer=writer, in_part=in_part)  # fused optimizers bump no version
         if surely is not None:
             measurements.wrote(tensors_in(surely), writer, surely=True)
+
+    def _wrote_list(self, written: Any, writer: Source) -> bool:
+        """Note that a call wrote a list of tensors; False for anything else.
+
+        Whatever their versions: on CUDA torch bumps none for `_foreach_lerp_` with a number and for `_foreach_zero_`.
+        """
+        if not isinstance(written, (list, tuple)):
+            return False
+        if not self._measurements.overwrite_all(written, writer):
+            tensors = list(tensors_in(written))
+            self._measurements.invalidate(*tensors)
+            self._measurements.wrote(tensors, writer, surely=True)
+        return True
 
     def wrote(self, op: Op, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
         """Invalidate and trace what a call without a record wrote: of what it received."""

@@ -5,19 +5,21 @@ A draft is turned into a `Record`, or straight into its JSON, by whoever writes 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from typing import Any
 
 import msgspec
 
 from torchparity.naming import Direction
 from torchparity.recording.measuring.lineage import Source
-from torchparity.recording.measuring.observed import ObservedTensor
+from torchparity.recording.measuring.observed import ObservedTensor, encode_finite
 from torchparity.records import Nest, Record
 from torchparity.storage import EncodedRecord, SharedTensor
 from torchparity.storage.encoding import argument_json, assemble_record, encode_record
 
 Observed = Sequence[ObservedTensor] | dict[int, ObservedTensor]  # by the indexes that forms have
+_TOGETHER = 256  # tensors, whose text stays in a core's cache
 _NOTHING: tuple[ObservedTensor, ...] = ()
 
 
@@ -64,18 +66,34 @@ class Draft(msgspec.Struct, gc=False):
         return Record(
             name=self.name,
             direction=self.direction,
-            input_args=turn("input", self.input_args or [], inputs),
-            input_kwargs=turn("input", self.input_kwargs or {}, inputs),
-            output=turn("output", self.output or [], outputs),
-            output_kwargs=turn("output", self.output_kwargs or {}, outputs),
+            input_args=turn("input", self.input_args, inputs) if self.input_args else [],
+            input_kwargs=turn("input", self.input_kwargs, inputs) if self.input_kwargs else {},
+            output=turn("output", self.output, outputs) if self.output else [],
+            output_kwargs=turn("output", self.output_kwargs, outputs) if self.output_kwargs else {},
             parameters=None if self.parameters is None else turn("parameters", self.parameters, inputs),
-            gradients=turn("", self.gradients or {}, inputs),
-            value=turn("", self.value, inputs),
+            gradients=turn("", self.gradients, inputs) if self.gradients else {},
+            value=None if self.value is None else turn("", self.value, inputs),
             is_recompute=self.is_recompute,
             in_backward=self.in_backward,
             error=self.error,
             seconds=self.seconds,
         )
+
+
+def encode_tensors(drafts: Iterable[Draft]) -> None:
+    """Encode the tensors of drafts, each once and many together, in the order in which records show them."""
+    found: dict[int, ObservedTensor] = {}
+    for draft in drafts:
+        for side in (draft.inputs, draft.outputs):
+            # Gradients come in any order.
+            tensors = [side[slot] for slot in sorted(side)] if isinstance(side, dict) else side
+            found.update(zip(map(id, tensors), tensors, strict=True))
+        for named in (draft.parameters, draft.gradients):
+            if named:
+                found.update(zip(map(id, named.values()), named.values(), strict=True))
+    waiting = iter(found.values())
+    while some := list(islice(waiting, _TOGETHER)):
+        encode_finite(some)
 
 
 class _At:

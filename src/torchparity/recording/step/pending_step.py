@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torchparity.calls import attempted
 from torchparity.recording.measuring.pending import PendingMeasurements
-from torchparity.recording.step.drafts import Draft
+from torchparity.recording.step.drafts import Draft, encode_tensors
 from torchparity.records import Record, StackGroup
 from torchparity.storage import EncodedRecord, OriginTable, SharedTensor
 
@@ -35,6 +35,7 @@ class PendingStep:
         failure = attempted(self.wait)
         if failure is not None:
             return [], [_unrecorded("its records", failure)]
+        attempted(lambda: encode_tensors(self.drafts))  # where that fails, each record tells it of its own
         records: list[EncodedRecord] = []
         left_out: list[str] = []
         for draft in self.drafts:

@@ -8,10 +8,10 @@ from math import isfinite
 from typing import Any
 
 import msgspec
-from msgspec import UNSET, UnsetType
 
 from torchparity.naming import Direction
 from torchparity.records import GroupLeaf, Leaf, Nest, Record, Statistics, TensorLeaf, ValueLeaf, number_to_json
+from torchparity.storage.encoding.finite_tensors import TENSOR, finite_tensor, finite_tensors_json
 from torchparity.storage.encoding.json_text import encode
 
 STATISTICS = (("Max", "max"), ("Min", "min"), ("Mean", "mean"), ("Norm", "norm"))
@@ -25,8 +25,6 @@ MEMORY_FORMAT = "torch.memory_format"
 NumberSpelling = Callable[[Any], Any]
 LeafSpelling = Callable[[Leaf], Any]
 _MOST_KEPT = 1 << 16
-_TENSOR = "torch.Tensor"
-_encode = msgspec.json.Encoder().encode
 _AS_THEY_ARE = frozenset({int, bool, str, type(None)})
 # What encoding raises for a value that JSON cannot hold: a set, an object, a nest without end.
 UNENCODABLE = (TypeError, ValueError, AttributeError, RecursionError, OverflowError)
@@ -40,65 +38,15 @@ class EncodedRecord(msgspec.Struct, frozen=True, gc=False):
     entry: bytes
 
 
-class _FiniteTensor(msgspec.Struct, gc=False):
-    """The entry of a tensor whose values are all finite: nearly every one. Fields are in the order of the file."""
-
-    type: str
-    dtype: str
-    shape: tuple[int, ...]
-    Max: Any
-    Min: Any
-    Mean: Any
-    Norm: Any
-    requires_grad: bool
-    md5: str | UnsetType
-    zero: int | UnsetType
-    sketch: str | UnsetType
-    origin: int | UnsetType = msgspec.field(name="from", default=UNSET)
-
-
 def tensor_json(leaf: TensorLeaf) -> msgspec.Raw:
     """Return a tensor's entry as JSON."""
     statistics, needed = leaf.statistics, leaf.requires_grad
-    is_plain = leaf.type == _TENSOR and leaf.data_name is None and leaf.layout is None
+    is_plain = leaf.type == TENSOR and leaf.data_name is None and leaf.layout is None
     if is_plain and statistics is not None and needed is not None:
-        entry = finite_tensor_json(leaf.dtype, leaf.shape, statistics, needed, leaf.checksum, leaf.origin)
+        entry = finite_tensor(leaf.dtype, leaf.shape, statistics, needed, leaf.checksum, leaf.origin)
         if entry is not None:
-            return entry
+            return finite_tensors_json([entry])[0]
     return msgspec.Raw(encode(_tensor_to_json(leaf, number_to_json)))
-
-
-def finite_tensor_json(
-    dtype: str,
-    shape: tuple[int, ...],
-    statistics: Statistics,
-    requires_grad: bool,
-    checksum: str | None,
-    origin: int | None = None,
-) -> msgspec.Raw | None:
-    """Return the entry of a tensor of which only these fields are recorded, as JSON.
-
-    None where a value is nan, infinite or too large to be squared, or where a statistic is missing.
-    """
-    mean, norm = statistics.mean, statistics.norm
-    is_finite = type(norm) is float and type(mean) is float and isfinite(norm) and isfinite(mean)
-    if (
-        not is_finite
-        or statistics.nan_count != 0
-        or statistics.inf_count
-        or statistics.negative_inf_count
-        or statistics.zero_count is None
-    ):
-        return None
-    md5 = UNSET if checksum is None else checksum
-    packed, zeros = statistics.sketch, statistics.zero_count
-    sketch: str | UnsetType = UNSET if packed is None else sketch_to_json(packed)
-    zero: int | UnsetType = zeros if zeros or packed is None else UNSET  # a sketch says that counts left out are 0
-    made_by = UNSET if origin is None else origin
-    entry = _FiniteTensor(
-        _TENSOR, dtype, shape, statistics.max, statistics.min, mean, norm, requires_grad, md5, zero, sketch, made_by
-    )
-    return msgspec.Raw(_encode(entry))
 
 
 def argument_json(leaf: Leaf) -> Any:

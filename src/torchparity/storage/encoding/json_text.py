@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import msgspec
 from torchparity.errors import DamagedFileError
 from torchparity.storage.files.untrusted import read_file
 
+_encode_lines = msgspec.json.Encoder().encode_lines
 _NEXT_RECORD = re.compile(r'\n {0,2}(?="[^"\n]{1,4096}": ?[{\[n])')
 
 
@@ -22,6 +24,14 @@ def encode(value: Any) -> bytes:
     except UnicodeEncodeError:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False)
         return text.encode(errors="replace")
+
+
+def encode_each(values: Sequence[Any]) -> list[bytes]:
+    """Return the strict JSON of each of many values, faster than one by one."""
+    try:
+        return _encode_lines(values).splitlines()
+    except UnicodeEncodeError:
+        return list(map(encode, values))
 
 
 def encode_bare(value: Any) -> bytes:

@@ -7,7 +7,7 @@ journal.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
@@ -25,7 +25,7 @@ from torchparity.storage.encoding.encode import (
     leaf_to_json,
     record_to_json,
 )
-from torchparity.storage.encoding.json_text import encode, encode_bare
+from torchparity.storage.encoding.json_text import encode, encode_bare, encode_each
 from torchparity.storage.encoding.origins import OriginTable
 from torchparity.storage.formats import TensorFormat, TensorSink
 from torchparity.storage.reading.layout import JOURNAL, TENSOR_FOLDER
@@ -70,13 +70,17 @@ class StepWriter:
                 raise self._unwritable(error) from error
             self._left_out.append(f"{record.name[:200]} could not be written ({str(error)[:200]}).")
             return
-        self.add_encoded(EncodedRecord(record.name, record.direction, entry))
+        self.add_encoded([EncodedRecord(record.name, record.direction, entry)])
 
-    def add_encoded(self, record: EncodedRecord) -> None:
-        name, entry = encode(record.name), record.entry
-        self._lines["debug.json" if record.direction == "debug" else "dump.json"].append(name + b": " + entry)
-        self._record_bytes += len(name) + len(entry)
-        self._journal.write(b'[%b, "%b", %b]\n' % (name, record.direction.encode(), entry))
+    def add_encoded(self, records: Sequence[EncodedRecord]) -> None:
+        """Add records that are JSON already."""
+        journal = []
+        for name, record in zip(encode_each([record.name for record in records]), records, strict=True):
+            entry, direction = record.entry, record.direction
+            self._lines["debug.json" if direction == "debug" else "dump.json"].append(name + b": " + entry)
+            self._record_bytes += len(name) + len(entry)
+            journal.append(b'[%b, "%b", %b]\n' % (name, direction.encode(), entry))
+        self._journal.writelines(journal)
 
     def leave_out(self, sentences: Iterable[str]) -> None:
         """Tell every reader of this step what it lacks."""
@@ -108,8 +112,8 @@ class StepWriter:
         for name, lines in self._lines.items():
             if lines or (name == "dump.json" and not self._lines["debug.json"]):
                 head = encode(self._head([*missing, *self._left_out, *self._without_values()]))[:-1]
-                tail = self._tail(origins)
-                written += self._write_whole(name, head + b', "data": {\n' + b",\n".join(lines) + b"\n}" + tail)
+                pieces = head, b', "data": {\n', b",\n".join(lines), b"\n}", self._tail(origins)
+                written += self._write_whole(name, pieces)
         self._journal.close()
         (self._folder / JOURNAL).unlink()
         records = sum(map(len, self._lines.values()))
@@ -119,27 +123,28 @@ class StepWriter:
         """Return what follows the records: the origins, unless a record was left out and their numbers are wrong."""
         if origins is None or origins.records != len(self._lines["dump.json"]):
             return b"}\n"
-        return b', "origins": [\n' + b",\n".join(map(encode, origins.entries)) + b"\n]}\n"
+        return b', "origins": [\n' + b",\n".join(encode_each(origins.entries)) + b"\n]}\n"
 
     def _without_values(self) -> list[str]:
         if not self._valueless:
             return []
         return [f"the values of {counted(self._valueless, 'tensor')} were left out: {self._space.reason}."]
 
-    def _write_whole(self, name: str, content: bytes) -> int:
+    def _write_whole(self, name: str, pieces: Sequence[bytes]) -> int:
         """Write a file of this step; return its size."""
         # A folder that somebody removed meanwhile is not created again: the step's tensors were in it.
-        with whole_file(self._folder / name, make_folder=False) as temporary:
-            temporary.write_bytes(content)
-        return len(content)
+        with whole_file(self._folder / name, make_folder=False) as temporary, temporary.open("wb") as file:
+            file.writelines(pieces)
+        return sum(map(len, pieces))
 
-    def _lines_of(self, document: Mapping[str, object]) -> bytes:
+    def _lines_of(self, document: Mapping[str, object]) -> tuple[bytes, ...]:
         """Return strict JSON with one entry a line, so that a person can grep it."""
         try:
-            lines = [encode(key) + b": " + encode(value) for key, value in document.items()]
+            keys, values = encode_each(list(document)), encode_each(list(document.values()))
+            lines = [key + b": " + value for key, value in zip(keys, values, strict=True)]
         except UNENCODABLE as error:
             raise self._unwritable(error) from error
-        return b"{\n" + b",\n".join(lines) + b"\n}\n"
+        return b"{\n", b",\n".join(lines), b"\n}\n"
 
     def _unwritable(self, error: Exception) -> RunWriteError:
         return RunWriteError(self._folder, f"a record holds something that cannot be written ({error})")

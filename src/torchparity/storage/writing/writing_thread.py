@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,7 @@ from torchparity.storage.writing.step_report import StepReport
 from torchparity.storage.writing.step_writer import StepWriter
 from torchparity.whole_file import reason_of
 
-Encoding = Callable[[], tuple[Iterable[EncodedRecord], Iterable[str]]]  # with sentences about what it left out
+Encoding = Callable[[], tuple[Sequence[EncodedRecord], Iterable[str]]]  # with sentences about what it left out
 Entry = tuple[Record, dict[str, SharedTensor]]
 
 
@@ -145,8 +145,7 @@ class WritingThread:
                     step.add(record, tensors, skip=self._skip_unwritable)
             else:
                 records, left_out = task.work()
-                for encoded in records:
-                    step.add_encoded(encoded)
+                step.add_encoded(records)
                 step.leave_out(left_out)
             if self._queue.is_empty():
                 step.flush()
