@@ -20,10 +20,10 @@ class Adds(nn.Module):
     def __init__(self):
         super().__init__()
         self.weight = nn.Parameter(torch.ones(()))
-        self.seen = None
+        self.seen = []
 
     def forward(self, *args, **kwargs):
-        self.seen = args, kwargs
+        self.seen += [args, kwargs]
         total = self.weight
         waiting = [args, kwargs]
         while waiting:

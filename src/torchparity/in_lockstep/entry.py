@@ -17,7 +17,7 @@ from torchparity.errors import ConfigError
 from torchparity.in_lockstep.inputs import Inputs, device_of
 from torchparity.in_lockstep.modules import module_partners
 from torchparity.in_lockstep.options import Level, Loss, Optimizers, Plan, Task, check_choice
-from torchparity.in_lockstep.random_numbers import RandomState
+from torchparity.in_lockstep.random_numbers import RandomState, own_generators
 from torchparity.in_lockstep.result import LockstepResult
 from torchparity.in_lockstep.runner import ModelRunner
 
@@ -56,7 +56,7 @@ def lockstep(
     _check_models(model_a, model_b, trains=optimizers is not None)
     partners = module_partners(model_a, model_b)
     options = Options(by=align, module_partners=partners, ignore=patterns, tolerance=tolerance)
-    before = RandomState()
+    before = RandomState({**own_generators(model_a), **own_generators(model_b)}.values())
     try:
         return _run(ModelRunner(model_a, plan, 0), ModelRunner(model_b, plan, 1), inputs, options)
     finally:
@@ -66,13 +66,14 @@ def lockstep(
 def _run(candidate: ModelRunner, baseline: ModelRunner, inputs: Inputs, options: Options) -> LockstepResult:
     parts: list[PartComparison] = []
     notes: list[str] = []
+    shared = _shared_generators(candidate.model, baseline.model)
     with ExitStack() as stack:
         for runner in (candidate, baseline):
             stack.enter_context(runner)
         for _ in range(candidate.steps):
-            start = RandomState()
+            start = RandomState(shared)
             candidate.run_step(inputs)
-            after = RandomState()
+            after = RandomState(shared)
             start.restore_for(device_of(baseline.model), like=device_of(candidate.model))
             baseline.run_step(inputs)
             after.restore()
@@ -81,6 +82,12 @@ def _run(candidate: ModelRunner, baseline: ModelRunner, inputs: Inputs, options:
             if not result.agrees:
                 break
     return result
+
+
+def _shared_generators(model_a: nn.Module, model_b: nn.Module) -> list[object]:
+    """Return the generators that both models draw from, in one process each after the other."""
+    others = own_generators(model_b)
+    return [generator for identity, generator in own_generators(model_a).items() if identity in others]
 
 
 def _compared(candidate: ModelRunner, baseline: ModelRunner, options: Options, notes: list[str]) -> PartComparison:

@@ -13,7 +13,7 @@ from torch import nn
 from torchparity.in_lockstep.gradient_seeds import run_backward
 from torchparity.in_lockstep.inputs import Inputs, inputs_for
 from torchparity.in_lockstep.options import Plan
-from torchparity.in_lockstep.traces import buffers_put_back, gradients_put_back
+from torchparity.in_lockstep.traces import gradients_put_back, model_put_back
 from torchparity.recording.in_memory import MemoryRecording
 from torchparity.storage import MemoryPart
 
@@ -46,7 +46,7 @@ class ModelRunner:
         with ExitStack() as stack:
             stack.enter_context(gradients_put_back(self.model))
             if self._optimizer is None:
-                stack.enter_context(buffers_put_back(self.model))
+                stack.enter_context(model_put_back(self.model))
             if self._plan.backward:
                 stack.enter_context(torch.inference_mode(False))
                 stack.enter_context(torch.enable_grad())
