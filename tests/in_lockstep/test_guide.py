@@ -53,8 +53,9 @@ def test_the_test_with_the_fixture_passes(tmp_path):
     (code,) = re.findall(r"^```text\n(def test_.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
     (tmp_path / "test_example.py").write_text(FIXTURE + code)
 
+    installed_or_not = ["-p", "no:torchparity", "-p", "torchparity.integrations.pytest"]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "torchparity.integrations.pytest"],
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *installed_or_not],
         cwd=tmp_path,
         capture_output=True,
         text=True,
