@@ -35,8 +35,12 @@ class SimulatedBackend:
 
     @property
     def unmet_faults(self) -> tuple[Fault, ...]:
-        """The planted faults whose call has not come yet."""
-        return tuple(self.execution.unmet_faults)
+        """The planted faults that have changed nothing yet."""
+        return self.execution.faults.unmet
+
+    def tell_unmet_faults(self) -> None:
+        """Log the planted faults that have changed nothing."""
+        self.execution.faults.tell_unmet()
 
     @property
     def matmul(self) -> SimpleNamespace:
