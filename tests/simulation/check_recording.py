@@ -117,6 +117,17 @@ def test_lockstep_says_that_the_npu_is_simulated(kind):
     assert result.verdict.remarks[-1].startswith("the candidate ran on a simulated NPU")
 
 
+def test_lockstep_puts_back_what_the_device_itself_would_flush():
+    simulate_npu(NpuBehaviour(flush_subnormals=True))
+    model = torch.nn.Linear(3, 1)
+    with torch.no_grad():
+        model.weight.copy_(torch.tensor([[1e-40, 1.0, -1e-41]]))
+    before, device = model.weight.tolist(), copy.deepcopy(model).npu()
+    torchparity.lockstep(device, model, torch.ones(2, 3))
+
+    assert device.weight.cpu().tolist() == before and before[0][0] != 0
+
+
 @pytest.mark.parametrize(
     "behaviour",
     [NpuBehaviour(), NpuBehaviour(reduction_order="reversed"), NpuBehaviour(reduction_order="chunked")],
