@@ -19,7 +19,9 @@ GROUND = {
     "text",
     "naming",
     "overwrites",
+    "spellings",
     "records",
+    "descriptions",
     "config",
     "plugins",
     "whole_file",
@@ -31,9 +33,11 @@ ALLOWED = {
     "version": set(),
     "errors": set(),
     "text": set(),
-    "naming": {"errors"},
+    "spellings": set(),
+    "naming": {"errors", "spellings"},
     "overwrites": {"naming"},
     "records": {"naming"},
+    "descriptions": {"records"},
     "plugins": {"errors"},
     "whole_file": {"errors"},
     "lazy": set(),
@@ -47,7 +51,7 @@ ALLOWED = {
         *("config", "errors", "lazy", "naming", "plugins", "records", "summaries", "tensors", "text"),
         *("version", "whole_file"),
     },
-    "calls": {"devices", "errors", "naming", "ops", "records"},
+    "calls": {"descriptions", "devices", "errors", "naming", "ops", "records"},
     "simulation": {"errors"},
     "randomness": {"calls", "devices", "errors", "ops", "whole_file"},
     "recording": {
@@ -57,7 +61,7 @@ ALLOWED = {
     "integrations": {"config", "in_lockstep", "recording"},
     "comparing": {
         *("errors", "kernels", "naming", "overwrites", "plugins", "records", "report", "storage", "text", "version"),
-        "whole_file",
+        *("spellings", "whole_file"),
     },
     "in_lockstep": {"calls", "comparing", "devices", "errors", "recording", "storage"},
     "report": {"errors", "naming", "records", "summaries", "text", "whole_file"},
@@ -69,6 +73,7 @@ ALLOWED = {
     "": {
         *(
             "comparing",
+            "descriptions",
             "errors",
             "in_lockstep",
             "lazy",

@@ -14,7 +14,6 @@ from torchparity.naming import (
     RECOMPUTE_MARK,
     RecordName,
     backward_of,
-    canonical_operator,
     family_of,
     flatten,
     forward_of,
@@ -23,6 +22,7 @@ from torchparity.naming import (
     split_item,
     without_call,
 )
+from torchparity.spellings import canonical_operator
 
 words = st.from_regex(r"[A-Za-z][A-Za-z0-9_]{0,12}", fullmatch=True)
 numbers = st.integers(0, 10**9)

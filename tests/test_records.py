@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from torchparity import TensorLeaf
-from torchparity.records import ValueLeaf, describe
+from torchparity.descriptions import describe
+from torchparity.records import ValueLeaf
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,12 @@ from torchparity.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from torchparity.comparing import Comparison, compare
+    from torchparity.descriptions import describe
     from torchparity.errors import ParityError
     from torchparity.in_lockstep import LockstepResult, lockstep
     from torchparity.randomness import random_save, seed_all
     from torchparity.recording import Capture, PrecisionDebugger, capture, module_dump, module_dump_end
-    from torchparity.records import Record, StackGroup, TensorLeaf, ValueLeaf, describe
+    from torchparity.records import Record, StackGroup, TensorLeaf, ValueLeaf
     from torchparity.simulation import NpuBehaviour, simulate_npu
     from torchparity.storage import RunPart, RunReader, RunWriter, open_run
     from torchparity.tensors import HostTensor
@@ -69,7 +70,7 @@ _HOME = {
     "ValueLeaf": "records",
     "capture": "recording",
     "compare": "comparing",
-    "describe": "records",
+    "describe": "descriptions",
     "from_torch": "tensors.torch_tensors",
     "lockstep": "in_lockstep",
     "module_dump": "recording",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections import OrderedDict, namedtuple
 
 import pytest
@@ -9,6 +10,7 @@ import torch
 from torch import nn
 
 import torchparity
+from torchparity.errors import ConfigError
 from torchparity.in_lockstep.inputs import inputs_for
 
 Pair = namedtuple("Pair", "left right")
@@ -20,10 +22,10 @@ class Adds(nn.Module):
     def __init__(self):
         super().__init__()
         self.weight = nn.Parameter(torch.ones(()))
-        self.seen = None
+        self.seen = []
 
     def forward(self, *args, **kwargs):
-        self.seen = args, kwargs
+        self.seen += [args, kwargs]
         total = self.weight
         waiting = [args, kwargs]
         while waiting:
@@ -115,11 +117,31 @@ def test_a_half_model_runs_beside_a_float_one():
     candidate.load_state_dict(baseline.state_dict())
     inputs = torch.randn(3, 6)
 
-    with pytest.raises(RuntimeError, match="dtype"):
+    hint = "gave model_a, which computes in bfloat16, inputs of float32, and it failed .*; cast_inputs=True casts them"
+    with pytest.raises(ConfigError, match=hint) as caught:
         torchparity.lockstep(candidate.bfloat16(), baseline, inputs)
+    assert isinstance(caught.value.__cause__, RuntimeError)
+    with pytest.raises(ConfigError, match="gave model_b, which computes in bfloat16, inputs of float32"):
+        torchparity.lockstep(baseline, candidate, {"input": inputs})
     result = torchparity.lockstep(candidate, baseline, inputs, cast_inputs=True, backward=True)
 
     assert result.agrees and "bfloat16 against float32" in result.headline
+
+
+@pytest.mark.parametrize(
+    "layer", [nn.Linear(6, 2), nn.LayerNorm(6), nn.Conv1d(3, 2, 1), nn.GRU(6, 2), nn.BatchNorm1d(6)]
+)
+def test_layers_of_every_kind_hint_at_casting(layer):
+    with pytest.raises(ConfigError, match="cast_inputs=True"):
+        torchparity.lockstep(layer.half(), copy.deepcopy(layer), torch.randn(3, 6).double())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_failure_that_is_not_of_dtypes_passes_through(dtype):
+    model = nn.Linear(6, 2).to(dtype)
+
+    with pytest.raises(RuntimeError, match="mat1 and mat2 shapes cannot be multiplied"):
+        torchparity.lockstep(model, model, torch.randn(3, 5, dtype=dtype))
 
 
 def test_inputs_keep_their_strides_and_their_wish_for_a_gradient():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 
 import pytest
@@ -114,6 +115,12 @@ WRONG = {
     "steps that are no number": ({"steps": True}, "steps=True"),
     "a loss without gradients": ({"loss": mean_square}, "say backward=True"),
     "optimizers without gradients": ({"optimizers": ()}, "say backward=True"),
+    "one optimizer": (
+        {"backward": True, "optimizers": torch.optim.SGD(nn.Linear(1, 1).parameters())},
+        r"optimizers=a SGD; it is a pair, \(the candidate's, the baseline's\)",
+    ),
+    "no optimizers": ({"backward": True, "optimizers": ()}, "optimizers=a tuple of 0 entries; it is a pair"),
+    "half a pair": ({"backward": True, "optimizers": (None, None)}, "NoneType in optimizers; it takes two optimizers"),
     "a tolerance": ({"tolerance": -1.0}, "tolerance -1.0"),
     "an alignment": ({"align": "nearest"}, "align='nearest'"),
     "a loss of many numbers": ({"backward": True, "loss": lambda y: y}, r"shape \[4, 8, 31\].*one number"),
@@ -140,6 +147,35 @@ def test_models_that_share_parameters_cannot_be_trained():
 
     with pytest.raises(ConfigError, match="share parameters"):
         torchparity.lockstep(candidate, candidate, tokens, backward=True, optimizers=optimizers(candidate, candidate))
+
+
+def test_optimizers_of_another_copy_of_the_model_are_refused():
+    candidate, baseline, tokens = twins()
+    pair = optimizers(twins()[0], baseline)
+
+    with pytest.raises(ConfigError, match="no parameter of model_a in its optimizer, so that it would not train; make"):
+        torchparity.lockstep(candidate, baseline, tokens, backward=True, optimizers=pair)
+
+
+def test_optimizers_in_the_wrong_order_are_refused():
+    candidate, baseline, tokens = twins()
+
+    with pytest.raises(ConfigError, match=r"model_b's parameters in the optimizer of model_a; give them in the order"):
+        torchparity.lockstep(candidate, baseline, tokens, backward=True, optimizers=optimizers(baseline, candidate))
+
+
+def test_an_optimizer_may_have_some_of_the_parameters_and_others_besides():
+    candidate, baseline, tokens = twins()
+    loss = nn.Linear(31, 1)
+    pair = tuple(
+        torch.optim.SGD([*[*model.parameters()][:2], *copy.deepcopy(loss).parameters()], lr=0.1)
+        for model in (candidate, baseline)
+    )
+    before = next(candidate.parameters()).detach().clone()
+
+    result = torchparity.lockstep(candidate, baseline, tokens, backward=True, optimizers=pair)
+
+    assert result.agrees and not torch.equal(next(candidate.parameters()), before)
 
 
 def test_gradients_need_something_that_has_one():

@@ -125,6 +125,45 @@ def test_an_unmasked_tail_a_nan_and_a_factor():
     assert torch.npu.unmet_faults == (faults[2], NanAt("tanh", 99))
 
 
+EMPTY = torch.empty(0, 3)
+NOTHING_TO_CHANGE = [
+    (NanAt("linear"), lambda: F.linear(EMPTY.npu(), torch.ones(2, 3).npu(), torch.ones(2).npu())),
+    (NanAt("argmax", call=None), lambda: torch.ones(3).npu().argmax()),
+    (ScaledOutput("neg"), lambda: EMPTY.npu().neg()),
+    (UnmaskedTail("neg"), lambda: torch.ones(1).npu().neg()),
+    (SaturatedOverflow("neg"), lambda: torch.ones(3).npu().neg()),
+    (DroppedBias("conv1d"), lambda: F.conv1d(torch.ones(1, 1, 3).npu(), torch.ones(1, 1, 1).npu())),
+    (WrongEpsilon("layer_norm", eps=1e-5), lambda: F.layer_norm(torch.ones(2, 3).npu(), (3,))),
+]
+
+
+@pytest.mark.parametrize(("fault", "run"), NOTHING_TO_CHANGE, ids=[str(each[0]) for each in NOTHING_TO_CHANGE])
+def test_a_fault_that_changes_nothing_is_not_met(fault, run, caplog):
+    simulate_npu(NpuBehaviour(faults=(fault,)))
+    run()
+
+    assert torch.npu.unmet_faults == (fault,)
+    simulate_npu()
+    came = "every call" if fault.call is None else "call 0"
+    assert caplog.messages == [
+        f"torchparity: the simulated NPU never met the fault {fault}: "
+        f"{came} of {fault.operator} came and gave it nothing to change"
+    ]
+
+
+def test_a_fault_whose_call_never_came_is_told(caplog):
+    faults = NanAt("neg"), NanAt("linear", 5), NanAt("exp", call=None)
+    simulate_npu(NpuBehaviour(faults=faults))
+    F.linear(torch.ones(2, 3).npu().neg(), torch.ones(2, 3).npu(), torch.ones(2).npu())
+    simulate_npu()
+
+    never = "torchparity: the simulated NPU never met the fault"
+    assert caplog.messages == [
+        f"{never} {faults[1]}: linear (the kernel addmm) was called once, and calls are counted from 0",
+        f"{never} {faults[2]}: exp was called 0 times, and calls are counted from 0",
+    ]
+
+
 def test_an_overflow_saturates_and_sets_the_flag():
     given = torch.tensor([1.0, 300.0, -300.0]).npu()
     simulate_npu(NpuBehaviour(faults=(SaturatedOverflow("mul", 1, limit=100.0),)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import io
+import pickle
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ from tests.support.bits import same_bits
 from torchparity.errors import SimulationError
 
 NPU = torchparity.simulate_npu()
+NPU_RANGE = torch.arange(4.0, device="npu")
 
 
 def test_tensors_and_modules_move_there_and_back():
@@ -136,6 +138,32 @@ def test_state_is_saved_and_loaded():
     assert {each.device.type for each in kept.values()} == {"cpu"}
     for mine, its in zip(module.state_dict().values(), other.state_dict().values(), strict=True):
         assert torch.equal(mine, its)
+
+
+@pytest.mark.parametrize("protocol", [2, pickle.HIGHEST_PROTOCOL])
+def test_tensors_and_modules_are_pickled(protocol):
+    module = torch.nn.Linear(3, 2).npu()
+    view = torch.arange(6.0).view(2, 3).npu().t()[1:]
+    kept, parameter, other = pickle.loads(pickle.dumps((view, module.weight, module), protocol))
+
+    assert kept.is_npu and kept.stride() == view.stride() and same_bits(kept.cpu(), view.cpu())
+    assert type(parameter) is torch.nn.Parameter and parameter.requires_grad
+    assert same_bits(parameter.detach().cpu(), module.weight.detach().cpu())
+    assert torch.equal(other(torch.ones(1, 3).npu()), module(torch.ones(1, 3).npu()))
+    kept.fill_(9)
+    assert view.sum() == 12  # memory of its own
+
+
+@pytest.mark.parametrize("form", [False, True])
+def test_a_saved_tensor_comes_back_to_the_device(form):
+    file = io.BytesIO()
+    torch.save({"all": NPU_RANGE, "part": NPU_RANGE[2:]}, file, _use_new_zipfile_serialization=form)
+    file.seek(0)
+    loaded = torch.load(file)
+
+    assert loaded["all"].is_npu and loaded["all"].tolist() == NPU_RANGE.tolist()
+    loaded["all"][2] = 7
+    assert loaded["part"].tolist() == [7.0, 3.0]
 
 
 def test_copies_of_modules_and_of_storages_have_memory_of_their_own():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 from torch.nn import functional as F
@@ -9,7 +11,7 @@ from torch.nn import functional as F
 import torchparity
 from tests.support.statistics import assert_same
 from tests.support.zoo import ResNet, TiedGpt
-from torchparity import simulation
+from torchparity import cli, simulation
 from torchparity.simulation import NpuBehaviour, simulate_npu
 
 STEPS = 2
@@ -87,6 +89,45 @@ def test_every_run_says_that_the_npu_is_simulated(tmp_path):
     assert environment["npu"] == "simulated NPU (CPU kernels, reversed reductions)"
 
 
+def test_every_answer_says_that_the_npu_is_simulated(baseline, tmp_path, capsys):
+    clean = recorded(tmp_path / "clean", "npu")
+    wrong = recorded(tmp_path / "wrong", "npu", NpuBehaviour(faults=(simulation.NanAt("linear", 3),)))
+    simulated = "the candidate ran on a simulated NPU (CPU kernels), the baseline on the CPU"
+
+    for candidate, other, said in [
+        (clean, baseline(), simulated),
+        (wrong, baseline(), simulated),
+        (baseline(), clean, "the candidate ran on the CPU, the baseline on a simulated NPU (CPU kernels)"),
+        (clean, clean, "both ran on a simulated NPU (CPU kernels)"),
+        (clean, baseline("resnet"), simulated),
+    ]:
+        assert torchparity.compare(candidate, other).verdict.remarks.count(said) == 1
+        capsys.readouterr()
+        cli.main(["compare", str(candidate), str(other)])
+        assert f"Note: {said}" in capsys.readouterr().out.splitlines()
+
+
+@pytest.mark.parametrize("kind", ["agrees", "parts"])
+def test_lockstep_says_that_the_npu_is_simulated(kind):
+    simulate_npu(NpuBehaviour(faults=(simulation.DroppedBias("linear"),)) if kind == "parts" else None)
+    model = torch.nn.Linear(3, 3)
+    result = torchparity.lockstep(copy.deepcopy(model).npu(), model, torch.ones(2, 3))
+
+    assert result.agrees is (kind == "agrees")
+    assert result.verdict.remarks[-1].startswith("the candidate ran on a simulated NPU")
+
+
+def test_lockstep_puts_back_what_the_device_itself_would_flush():
+    simulate_npu(NpuBehaviour(flush_subnormals=True))
+    model = torch.nn.Linear(3, 1)
+    with torch.no_grad():
+        model.weight.copy_(torch.tensor([[1e-40, 1.0, -1e-41]]))
+    before, device = model.weight.tolist(), copy.deepcopy(model).npu()
+    torchparity.lockstep(device, model, torch.ones(2, 3))
+
+    assert device.weight.cpu().tolist() == before and before[0][0] != 0
+
+
 @pytest.mark.parametrize(
     "behaviour",
     [NpuBehaviour(), NpuBehaviour(reduction_order="reversed"), NpuBehaviour(reduction_order="chunked")],
@@ -107,15 +148,28 @@ def test_a_narrow_accumulation_of_bfloat16_agrees(kind, baseline, tmp_path):
     assert verdict.kind.value == "agree", verdict.sentence
 
 
-@pytest.mark.parametrize(
-    ("kind", "name"),
-    [("bf16", "bf16 accumulation is on"), ("fp16", "fp16 accumulation is on"), ("tf32", "HF32 is on")],
-)
-def test_a_narrow_accumulation_of_float32_is_called_by_its_name(kind, name, baseline, tmp_path):
+@pytest.mark.parametrize("kind", ["bf16", "fp16"])
+def test_a_narrow_accumulation_of_float32_is_called_by_its_name(kind, baseline, tmp_path):
     run = recorded(tmp_path / "npu", "npu", NpuBehaviour(accumulate=kind))
-    verdict = torchparity.compare(run, baseline()).verdict
+    comparison = torchparity.compare(run, baseline())
 
-    assert f"{name} for matmuls in the candidate alone" in verdict.sentence
+    assert f"{kind} accumulation is on for matmuls in the candidate alone" in comparison.verdict.sentence
+    assert comparison.advice().startswith(f"Set this alike in both runs first: {kind} accumulation is on for matmuls")
+
+
+def test_tf32_is_called_tf32_and_explains_what_differs(baseline, tmp_path):
+    run = recorded(tmp_path / "npu", "npu", NpuBehaviour(accumulate="tf32"))
+    verdict = torchparity.compare(run, baseline()).verdict
+    environment = torchparity.open_run(run).part().info.environment
+
+    assert verdict.sentence.startswith("The runs agree within what TF32 explains (TF32 is on in one run alone)")
+    assert environment["npu"] == "simulated NPU (CPU kernels, TF32 products)"
+    assert {key: environment[key] for key in environment if "f32" in key} == {
+        "tf32.matmul": "on",
+        "tf32.conv": "on",
+        "hf32.matmul": "off",
+        "hf32.conv": "off",
+    }
 
 
 FAULTS = [

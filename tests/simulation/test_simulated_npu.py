@@ -48,6 +48,20 @@ def test_importing_it_activates_nothing():
     assert done.stdout.split() == ["False", "False"], done.stderr
 
 
+def test_faults_that_were_never_met_are_told_at_the_end():
+    met, unmet = "simulation.NanAt('neg')", "simulation.NanAt('exp', 7)"
+    plant = f"torchparity.simulate_npu(simulation.NpuBehaviour(faults=({met}, {unmet})))"
+    done = run_python(
+        f"import torch, torchparity; from torchparity import simulation; {plant}; torch.ones(2).npu().neg()"
+    )
+
+    assert done.returncode == 0
+    assert done.stderr.splitlines() == [
+        "torchparity: the simulated NPU never met the fault NanAt(operator='exp', call=7, index=0): "
+        "exp was called 0 times, and calls are counted from 0"
+    ]
+
+
 def test_it_gives_way_to_a_real_npu(tmp_path):
     (tmp_path / "torch_npu.py").write_text("")
     done = run_python(

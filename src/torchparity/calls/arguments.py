@@ -15,7 +15,8 @@ from typing import Any
 import msgspec
 import torch
 
-from torchparity.records import GroupLeaf, describe
+from torchparity.descriptions import describe
+from torchparity.records import GroupLeaf
 
 PLAIN = frozenset({torch.Tensor, torch.nn.Parameter})
 MANY = 8  # plain tensors in one list, as optimizers hand them over: looked at together

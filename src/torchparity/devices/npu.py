@@ -16,7 +16,13 @@ from torchparity.kernels.arenas import Arena, host_arena, portable_arena
 from torchparity.tensors import HostTensor
 from torchparity.tensors.torch_tensors import from_torch
 
-_ACCUMULATIONS = {"npu.bf16_accumulation": "bf16", "npu.fp16_accumulation": "fp16"}
+# What the simulated NPU may compute with.
+_ACCUMULATIONS = {
+    "npu.bf16_accumulation": "bf16",
+    "npu.fp16_accumulation": "fp16",
+    "tf32.matmul": "tf32",
+    "tf32.conv": "tf32",
+}
 
 
 class NpuDevice:

@@ -16,8 +16,9 @@ from torchparity.comparing.part import PartComparison
 from torchparity.errors import ConfigError
 from torchparity.in_lockstep.inputs import Inputs, device_of
 from torchparity.in_lockstep.modules import module_partners
-from torchparity.in_lockstep.options import Level, Loss, Optimizers, Plan, Task, check_choice
-from torchparity.in_lockstep.random_numbers import RandomState
+from torchparity.in_lockstep.optimizers import Optimizers, check_optimizers
+from torchparity.in_lockstep.options import Level, Loss, Plan, Task, check_choice
+from torchparity.in_lockstep.random_numbers import RandomState, own_generators
 from torchparity.in_lockstep.result import LockstepResult
 from torchparity.in_lockstep.runner import ModelRunner
 
@@ -53,10 +54,12 @@ def lockstep(
     plan = Plan(backward, loss, steps, optimizers, level, task, cast_inputs)
     patterns = (ignore,) if isinstance(ignore, str) else tuple(ignore)
     check_choice("align", align, get_args(Alignment))
-    _check_models(model_a, model_b, trains=optimizers is not None)
+    _check_models(model_a, model_b)
+    if optimizers is not None:
+        check_optimizers(optimizers, model_a, model_b)
     partners = module_partners(model_a, model_b)
     options = Options(by=align, module_partners=partners, ignore=patterns, tolerance=tolerance)
-    before = RandomState()
+    before = RandomState({**own_generators(model_a), **own_generators(model_b)}.values())
     try:
         return _run(ModelRunner(model_a, plan, 0), ModelRunner(model_b, plan, 1), inputs, options)
     finally:
@@ -66,13 +69,14 @@ def lockstep(
 def _run(candidate: ModelRunner, baseline: ModelRunner, inputs: Inputs, options: Options) -> LockstepResult:
     parts: list[PartComparison] = []
     notes: list[str] = []
+    shared = _shared_generators(candidate.model, baseline.model)
     with ExitStack() as stack:
         for runner in (candidate, baseline):
             stack.enter_context(runner)
         for _ in range(candidate.steps):
-            start = RandomState()
+            start = RandomState(shared)
             candidate.run_step(inputs)
-            after = RandomState()
+            after = RandomState(shared)
             start.restore_for(device_of(baseline.model), like=device_of(candidate.model))
             baseline.run_step(inputs)
             after.restore()
@@ -81,6 +85,12 @@ def _run(candidate: ModelRunner, baseline: ModelRunner, inputs: Inputs, options:
             if not result.agrees:
                 break
     return result
+
+
+def _shared_generators(model_a: nn.Module, model_b: nn.Module) -> list[object]:
+    """Return the generators that both models draw from, in one process each after the other."""
+    others = own_generators(model_b)
+    return [generator for identity, generator in own_generators(model_a).items() if identity in others]
 
 
 def _compared(candidate: ModelRunner, baseline: ModelRunner, options: Options, notes: list[str]) -> PartComparison:
@@ -107,10 +117,7 @@ def _result(
     return LockstepResult(comparison, candidate.output, baseline.output)
 
 
-def _check_models(model_a: nn.Module, model_b: nn.Module, *, trains: bool) -> None:
+def _check_models(model_a: nn.Module, model_b: nn.Module) -> None:
     for name, model in (("model_a", model_a), ("model_b", model_b)):
         if not isinstance(model, nn.Module):
             raise ConfigError(f"lockstep was given a {type(model).__name__} as {name}; it takes two modules.")
-    shared = {id(parameter) for parameter in model_a.parameters()} & set(map(id, model_b.parameters()))
-    if trains and shared:
-        raise ConfigError("lockstep cannot train two models that share parameters; copy one of them (copy.deepcopy).")

@@ -17,6 +17,11 @@ def device_of(model: nn.Module) -> torch.device | None:
     return next((tensor.device for tensor in _tensors_of(model)), None)
 
 
+def dtype_of(model: nn.Module) -> torch.dtype | None:
+    """Return the dtype of the model's first floating parameter or buffer; None where it has none."""
+    return next((tensor.dtype for tensor in _tensors_of(model) if tensor.dtype.is_floating_point), None)
+
+
 def inputs_for(model: nn.Module, inputs: Inputs, *, cast: bool) -> tuple[list[Any], dict[str, Any]]:
     """Return the arguments and keyword arguments of one call: copies on the model's device.
 
@@ -24,8 +29,7 @@ def inputs_for(model: nn.Module, inputs: Inputs, *, cast: bool) -> tuple[list[An
     """
     device = device_of(model)
     made: object = inputs(device or torch.device("cpu")) if callable(inputs) else inputs
-    floating = (tensor.dtype for tensor in _tensors_of(model) if tensor.dtype.is_floating_point)
-    copies = _Copies(device, next(floating, None) if cast else None)
+    copies = _Copies(device, dtype_of(model) if cast else None)
     if isinstance(made, Mapping):
         return [], {str(name): copies.of(value) for name, value in made.items()}
     arguments = made if isinstance(made, (tuple, list)) and not hasattr(made, "_fields") else [made]

@@ -10,11 +10,11 @@ import torch
 
 from torchparity.comparing import Alignment
 from torchparity.errors import ConfigError, nearest
+from torchparity.in_lockstep.optimizers import Optimizers
 
 Level = Literal["mix", "L1", "L0"]
 Task = Literal["statistics", "tensor"]
 Loss = Callable[[Any], torch.Tensor]
-Optimizers = tuple[torch.optim.Optimizer, torch.optim.Optimizer]
 
 
 class LockstepFields(TypedDict, total=False):

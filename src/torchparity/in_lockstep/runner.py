@@ -10,10 +10,11 @@ from typing import Any
 import torch
 from torch import nn
 
+from torchparity.in_lockstep.dtype_hint import dtypes_explained
 from torchparity.in_lockstep.gradient_seeds import run_backward
 from torchparity.in_lockstep.inputs import Inputs, inputs_for
 from torchparity.in_lockstep.options import Plan
-from torchparity.in_lockstep.traces import buffers_put_back, gradients_put_back
+from torchparity.in_lockstep.traces import gradients_put_back, model_put_back
 from torchparity.recording.in_memory import MemoryRecording
 from torchparity.storage import MemoryPart
 
@@ -22,7 +23,7 @@ class ModelRunner:
     """Runs one model; `side` is 0 for the candidate, 1 for the baseline."""
 
     def __init__(self, model: nn.Module, plan: Plan, side: int) -> None:
-        self.model, self._plan = model, plan
+        self.model, self._plan, self._side = model, plan, side
         self._optimizer = None if plan.optimizers is None else plan.optimizers[side]
         self._recording = MemoryRecording(model, level=plan.level, task=plan.task)
         self.output: Any = None
@@ -46,13 +47,14 @@ class ModelRunner:
         with ExitStack() as stack:
             stack.enter_context(gradients_put_back(self.model))
             if self._optimizer is None:
-                stack.enter_context(buffers_put_back(self.model))
+                stack.enter_context(model_put_back(self.model))
             if self._plan.backward:
                 stack.enter_context(torch.inference_mode(False))
                 stack.enter_context(torch.enable_grad())
             args, kwargs = inputs_for(self.model, inputs, cast=self._plan.cast_inputs)
             with self._recording.step():
-                output = self.model(*args, **kwargs)
+                with dtypes_explained(self.model, "model_b" if self._side else "model_a", (args, kwargs)):
+                    output = self.model(*args, **kwargs)
                 if self._plan.backward:
                     run_backward(output, self._plan.loss)
                 if self._optimizer is not None:

@@ -1,35 +1,49 @@
-"""Traces that running a model leaves in it: gradients and buffers, put back as they were."""
+"""Traces that running a model leaves in it: gradients, values and attributes, put back as they were."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.modules.lazy import LazyModuleMixin
 from torch.nn.parameter import is_lazy
 
+from torchparity.in_lockstep.kept_values import KeptValues
 
-class _Buffer(NamedTuple):
-    owner: nn.Module
-    name: str
-    tensor: torch.Tensor
-    version: int | None
-    values: torch.Tensor
+_REGISTRIES = ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set")
+
+
+class _Attributes:
+    """The attributes of one module, and what is registered in it; hooks are not looked at."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self._module, self._bound = module, dict(vars(module))
+        # Its registries are of another kind: nothing can be added, and parameters cannot be replaced.
+        self._scripted = list(module._buffers.items()) if isinstance(module, torch.jit.ScriptModule) else []
+        self._registered: list[tuple[Any, Any]] = [
+            (registry, registry.copy())
+            for name in _REGISTRIES
+            if isinstance(registry := vars(module).get(name), (dict, set))
+        ]
 
     def put_back(self) -> None:
-        """Give the module its buffer back, with the values that it had; one that nobody wrote is not touched."""
-        if self._is_written():
-            with torch.inference_mode(self.tensor.is_inference()), torch.no_grad():
-                self.tensor.copy_(self.values)
-        self.owner._buffers[self.name] = self.tensor
+        """Bind every attribute to what it was bound to; one that is new goes."""
+        bound = vars(self._module)
+        for name in bound.keys() - self._bound.keys():
+            del bound[name]
+        bound.update(self._bound)
+        for registry, content in self._registered:
+            registry.clear()
+            registry.update(content)
+        for name, buffer in self._scripted:
+            self._module._buffers[name] = buffer
 
-    def _is_written(self) -> bool:
-        if _version_of(self.tensor) is None or _version_of(self.tensor) != self.version:
-            return True
-        # A batch norm writes its running statistics without a new version.
-        return self.tensor.layout is torch.strided and not torch.equal(self.tensor, self.values)
+    def tensors(self) -> Iterator[torch.Tensor]:
+        """Yield the tensors that are plain attributes, neither parameter nor buffer."""
+        return (value for value in self._bound.values() if isinstance(value, torch.Tensor))
 
 
 @contextmanager
@@ -46,21 +60,22 @@ def gradients_put_back(model: nn.Module) -> Iterator[None]:
 
 
 @contextmanager
-def buffers_put_back(model: nn.Module) -> Iterator[None]:
-    """Give every buffer, for example the running mean of a batch norm, the values back that it had before."""
-    before = [
-        _Buffer(module, name, tensor, _version_of(tensor), tensor.detach().clone())
-        for module in model.modules()
-        for name, tensor in module._buffers.items()
-        if tensor is not None and not is_lazy(tensor)
-    ]
+def model_put_back(model: nn.Module) -> Iterator[None]:
+    """Give parameters and buffers the values back that they had before, and modules their attributes.
+
+    A lazy module that the block initialises stays initialised.
+    """
+    attributes = [_Attributes(module) for module in model.modules() if not _is_uninitialised(module)]
+    found = [*model.parameters(), *model.buffers(), *(tensor for each in attributes for tensor in each.tensors())]
+    values = [KeptValues(tensor) for tensor in {id(tensor): tensor for tensor in found}.values() if not is_lazy(tensor)]
     try:
         yield
     finally:
-        for buffer in before:
-            buffer.put_back()
+        for each in attributes:
+            each.put_back()
+        for kept in values:
+            kept.put_back()
 
 
-def _version_of(tensor: torch.Tensor) -> int | None:
-    """Return how often a tensor was written; None for one of inference mode, which does not count."""
-    return None if tensor.is_inference() else tensor._version
+def _is_uninitialised(module: nn.Module) -> bool:
+    return isinstance(module, LazyModuleMixin) and module.has_uninitialized_params()

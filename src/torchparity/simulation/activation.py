@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 from importlib.util import find_spec
 
 import torch
@@ -22,9 +23,11 @@ def simulate_npu(behaviour: NpuBehaviour | None = None) -> SimulatedBackend:
     """Give torch a device `npu` that computes on the CPU; return it, as `torch.npu`.
 
     Call it before the first backward of the process. A second call takes the new behaviour and counts the calls of
-    operators anew; tensors and generator stay.
+    operators anew; tensors and generator stay. Faults that nothing came of are logged then, or at the end.
     """
-    behaviour = behaviour or NpuBehaviour()
+    behaviour = NpuBehaviour() if behaviour is None else behaviour
+    if not isinstance(behaviour, NpuBehaviour):
+        raise ConfigError(f"simulate_npu was given {behaviour!r}; it takes an NpuBehaviour(...).")
     _refuse_unknown_operators(behaviour)
     backend = getattr(torch, "npu", None)
     if not isinstance(backend, SimulatedBackend):
@@ -32,6 +35,7 @@ def simulate_npu(behaviour: NpuBehaviour | None = None) -> SimulatedBackend:
     if not backend.goes_backward:
         _refuse_where_too_late()
         backend.goes_backward = True
+    backend.tell_unmet_faults()
     backend.execution.behave(behaviour)
     return backend
 
@@ -42,6 +46,7 @@ def _activate() -> SimulatedBackend:
     backend = SimulatedBackend(execution)
     backend_registration._setup_privateuseone_for_python_backend("npu", backend_module=backend)
     backend.registrations = register_kernels(execution)
+    atexit.register(backend.tell_unmet_faults)
     maker = StorageMaker(torch.UntypedStorage.__new__)
     torch.UntypedStorage.__new__ = maker  # type: ignore[method-assign, assignment]
     return backend

@@ -11,6 +11,7 @@ from torchparity.errors import SimulationError
 from torchparity.simulation.execution import Execution
 from torchparity.simulation.faults import Fault
 
+_ACCUMULATIONS = {"bf16": "bf16 accumulation", "fp16": "fp16 accumulation", "tf32": "TF32 products"}
 _Device = torch.device | str | int | None
 
 
@@ -35,13 +36,17 @@ class SimulatedBackend:
 
     @property
     def unmet_faults(self) -> tuple[Fault, ...]:
-        """The planted faults whose call has not come yet."""
-        return tuple(self.execution.unmet_faults)
+        """The planted faults that have changed nothing yet."""
+        return self.execution.faults.unmet
+
+    def tell_unmet_faults(self) -> None:
+        """Log the planted faults that have changed nothing."""
+        self.execution.faults.tell_unmet()
 
     @property
     def matmul(self) -> SimpleNamespace:
-        """HF32, an NPU's name for what GPUs call TF32."""
-        return SimpleNamespace(allow_hf32=self.execution.behaviour.accumulate == "tf32")
+        """The switch of a real NPU for its HF32, which has a bit more than TF32; the simulated one has none."""
+        return SimpleNamespace(allow_hf32=False)
 
     conv = matmul
 
@@ -69,7 +74,7 @@ class SimulatedBackend:
     def get_device_name(self, device: _Device = None) -> str:
         behaviour = self.execution.behaviour
         said = [
-            f"{behaviour.accumulate} accumulation" if behaviour.accumulate else "",
+            _ACCUMULATIONS[behaviour.accumulate] if behaviour.accumulate else "",
             f"{behaviour.reduction_order} reductions" if behaviour.reduction_order else "",
             "flushed subnormals" if behaviour.flush_subnormals else "",
         ]

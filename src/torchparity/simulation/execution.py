@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
@@ -16,6 +15,7 @@ from torchparity.simulation.faults.fault import KERNELS_OF
 from torchparity.simulation.memory import CPU_KEYS
 from torchparity.simulation.options import NpuBehaviour
 from torchparity.simulation.own_kernels import DRAWS_WITHOUT_ASKING, OWN_KERNELS
+from torchparity.simulation.planted_faults import PlantedFaults
 from torchparity.simulation.precision import Accumulating, FlushedSubnormals, Reordered
 from torchparity.simulation.translation import Translation
 
@@ -44,8 +44,7 @@ class Execution:
         """Take another behaviour from here on; the calls of each operator are counted anew."""
         self.behaviour = behaviour
         self._plans: dict[torch._ops.OpOverload, _Plan] = {}
-        self._counts: Counter[str] = Counter()
-        self.unmet_faults = list(behaviour.faults)
+        self.faults = PlantedFaults(behaviour.faults, self._raise_overflow)
 
     def draws_from(self) -> torch.Generator:
         """Return the generator of operators that are called without one."""
@@ -100,9 +99,7 @@ class Execution:
         for layer in self._layers():
             if layer.concerns(name):
                 kernel = partial(_run_layer, layer, kernel)
-        if any(name in fault.kernels for fault in self.behaviour.faults):
-            kernel = partial(self._run_with_faults, kernel)
-        return kernel
+        return partial(self.faults.run, kernel) if self.faults.concern(name) else kernel
 
     def _layers(self) -> list[Layer]:
         behaviour = self.behaviour
@@ -110,16 +107,6 @@ class Execution:
         layers: list[Layer] = [] if order is None else [Reordered(order)]
         layers += [] if accumulation is None else [Accumulating(accumulation)]
         return [*layers, FlushedSubnormals()] if behaviour.flush_subnormals else layers
-
-    def _run_with_faults(self, kernel: Kernel, call: HostCall) -> Any:
-        for fault in self.behaviour.faults:
-            if call.name in fault.kernels:
-                number = sum(self._counts[name] for name in fault.kernels)
-                if fault.call is None or fault.call == number:
-                    self.unmet_faults = [each for each in self.unmet_faults if each is not fault]
-                    kernel = partial(fault.compute, kernel=kernel, raise_overflow=self._raise_overflow)
-        self._counts[call.name] += 1
-        return kernel(call)
 
     def _raise_overflow(self) -> None:
         self.overflowed = True

@@ -26,9 +26,14 @@ def is_simulated(tensor: torch.Tensor) -> bool:
 def host_storage(storage: torch.UntypedStorage) -> torch.UntypedStorage:
     """Return the host storage that holds the bytes of a device storage."""
     host: torch.UntypedStorage | None = getattr(storage, _HOST, None)
-    if host is None and storage.nbytes():
+    if host is not None:
+        return host
+    if not storage.nbytes():
+        return _new_host_storage(0)
+    if not storage.data_ptr():
         raise SimulationError("memory that torch allocated without the simulated NPU cannot be its; use torch.empty.")
-    return _new_host_storage(0) if host is None else host
+    # torch shows our bytes in a storage of its own where it reads or writes a pickle; it keeps the bytes meanwhile.
+    return _storage_at(storage.data_ptr(), "cpu", storage.nbytes())
 
 
 def host_alias(tensor: torch.Tensor) -> torch.Tensor:
@@ -40,8 +45,7 @@ def host_alias(tensor: torch.Tensor) -> torch.Tensor:
 
 def device_storage(host: torch.UntypedStorage) -> torch.UntypedStorage:
     """Return a new storage of the device over the bytes of a host storage."""
-    make: Any = torch._C._construct_storage_from_data_pointer
-    storage: torch.UntypedStorage = make(host.data_ptr(), torch.device("npu:0"), host.nbytes())
+    storage = _storage_at(host.data_ptr(), "npu:0", host.nbytes())
     setattr(storage, _HOST, host)
     return storage
 
@@ -64,6 +68,13 @@ def _place(tensor: torch.Tensor, storage: torch.UntypedStorage, like: torch.Tens
         torch._C._set_conj(tensor, True)
     if like.is_neg():
         torch._C._set_neg(tensor, True)
+
+
+def _storage_at(address: int, device: str, size: int) -> torch.UntypedStorage:
+    """Return a storage that shows memory and does not own it."""
+    make: Any = torch._C._construct_storage_from_data_pointer
+    storage: torch.UntypedStorage = make(address, torch.device(device), size)
+    return storage
 
 
 def _new_host_storage(size: int) -> torch.UntypedStorage:

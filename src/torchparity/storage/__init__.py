@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from torchparity.storage.files.stored_tensor import MappedTensor, StoredTensor
     from torchparity.storage.formats import TensorFormat, TensorSink, TensorSource
     from torchparity.storage.memory_part import MemoryPart
-    from torchparity.storage.reading.run_reader import RunPart, RunReader, open_run
+    from torchparity.storage.reading.run_part import RunPart
+    from torchparity.storage.reading.run_reader import RunReader, open_run
     from torchparity.storage.reading.summary import nonfinite_records, summarise
     from torchparity.storage.writing.run_writer import RunWriter
     from torchparity.storage.writing.shared_tensor import SharedTensor
@@ -62,7 +63,7 @@ __getattr__ = lazy_names(
         "MappedTensor": "files.stored_tensor",
         "MemoryPart": "memory_part",
         "OriginTable": "encoding",
-        "RunPart": "reading.run_reader",
+        "RunPart": "reading.run_part",
         "RunReader": "reading.run_reader",
         "RunWriter": "writing.run_writer",
         "SharedTensor": "writing.shared_tensor",

@@ -13,7 +13,8 @@ from torchparity.config import Level, Task
 from torchparity.errors import ConfigError, DamagedFileError, ParityError, RunExistsError, RunNotFoundError
 from torchparity.records import Record, TensorLeaf
 from torchparity.storage.reading.layout import find_parts, remove_part
-from torchparity.storage.reading.run_reader import RunPart, RunReader
+from torchparity.storage.reading.run_part import RunPart
+from torchparity.storage.reading.run_reader import RunReader
 from torchparity.storage.writing.run_writer import RunWriter
 from torchparity.tensors import HostTensor
 

@@ -14,7 +14,7 @@ from torchparity.storage.files.stored_tensor import MappedTensor, StoredTensor
 from torchparity.storage.reading.data_flow import DataFlow
 from torchparity.storage.reading.layout import PartPath
 from torchparity.storage.reading.part_files import PartContent
-from torchparity.storage.reading.run_reader import RunPart
+from torchparity.storage.reading.run_part import RunPart
 from torchparity.storage.writing.shared_tensor import SharedTensor
 from torchparity.tensors import DTYPES, HostTensor
 from torchparity.version import __version__

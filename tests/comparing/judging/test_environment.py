@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from torchparity.comparing.judging.evidence.environment import bearing_on, differences
+from torchparity.comparing.judging.evidence.environment import bearing_on, devices_said, differences
+from torchparity.comparing.judging.evidence.tf32 import narrow_format, of_tf32
 
 CPU = {"torch": "2.13.0", "threads": "2", "autocast": "off", "deterministic": "off", "attention.flash": "on"}
 H200 = {**CPU, "cuda": "NVIDIA H200", "tf32.matmul": "off", "tf32.conv": "on", "cudnn.benchmark": "off"}
@@ -139,3 +140,26 @@ def test_threads_bear_on_sums_and_not_on_what_goes_element_by_element():
         *(1, 1, 1),
         *(0, 0),
     ]
+
+
+@pytest.mark.parametrize(
+    ("candidate", "baseline", "said"),
+    [
+        (H200, H200, ""),
+        (CPU, CPU, ""),
+        (H200, {}, ""),
+        (H200, CPU, "the candidate ran on an NVIDIA H200, the baseline on the CPU"),
+        ({**CPU, "npu": "simulated NPU (X)"}, {**CPU, "npu": "simulated NPU (X)"}, "both ran on a simulated NPU (X)"),
+    ],
+)
+def test_devices_are_named_where_they_differ_or_are_simulated(candidate, baseline, said):
+    assert devices_said(candidate, baseline) == said
+
+
+@pytest.mark.parametrize(
+    ("switches", "name"), [(["hf32.matmul", "hf32.conv"], "HF32"), (["tf32.matmul"], "TF32"), (["tf32.conv"], "TF32")]
+)
+def test_an_npu_s_format_has_a_name_of_its_own(switches, name):
+    found = differences({**CPU, **dict.fromkeys(switches, "on")}, CPU)
+
+    assert narrow_format(of_tf32(found)) == name

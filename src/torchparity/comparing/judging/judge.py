@@ -9,10 +9,15 @@ import msgspec
 from torchparity.comparing.judging.batch import batch_sizes, batch_verdict
 from torchparity.comparing.judging.evidence.coverage import Coverage
 from torchparity.comparing.judging.evidence.dtypes import dtype_words
-from torchparity.comparing.judging.evidence.environment import EnvironmentDifference, bearing_on, differences
+from torchparity.comparing.judging.evidence.environment import (
+    EnvironmentDifference,
+    bearing_on,
+    devices_said,
+    differences,
+)
 from torchparity.comparing.judging.evidence.judged_record import JudgedRecord
 from torchparity.comparing.judging.evidence.operators import communicates, operator_of
-from torchparity.comparing.judging.evidence.tf32 import EXPLANATION, looks_like_tf32, of_tf32
+from torchparity.comparing.judging.evidence.tf32 import EXPLANATION, looks_like_tf32, narrow_format, of_tf32
 from torchparity.comparing.judging.limits import Limits
 from torchparity.comparing.judging.part import ComparedPart
 from torchparity.comparing.judging.repeated_facts import told_once
@@ -35,7 +40,16 @@ Searches = Mapping[int, RankSearch]  # by rank
 
 
 def judge(parts: Sequence[ComparedPart], coverage: Coverage, limits: Limits = NO_LIMITS) -> Verdict:
-    """Return the verdict on two runs."""
+    """Return the verdict on two runs; a remark names their devices."""
+    verdict = _judged(parts, coverage, limits)
+    sides = (parts[0].candidate, parts[0].baseline) if parts else ()
+    devices = devices_said(*(side.info.environment for side in sides)) if sides else ""
+    if not devices or devices in verdict.remarks:
+        return verdict
+    return msgspec.structs.replace(verdict, remarks=(*verdict.remarks, devices))
+
+
+def _judged(parts: Sequence[ComparedPart], coverage: Coverage, limits: Limits) -> Verdict:
     if why := coverage.why_not():
         return Verdict(kind=Kind.UNKNOWN, sentence=f"The runs cannot be compared: {why}.")
     searches: dict[int, RankSearch] = {}
@@ -80,9 +94,10 @@ def _explained(first: Finding, searches: Searches, changes: Sequence[Environment
     """Return the finding with what the environments, or the other records, say about its cause."""
     bearing = bearing_on(changes, operator_of(first.record))
     telling = next((entry.sentence for entry in bearing if _is_telling(entry, first.kind)), "")
-    if not telling and looks_like_tf32(first, _records(searches)):
-        telling = EXPLANATION
-    return msgspec.structs.replace(first, explanation=telling or first.explanation)
+    if telling:
+        return msgspec.structs.replace(first, explanation=telling, is_set_otherwise=True)
+    is_tf32 = looks_like_tf32(first, _records(searches))
+    return msgspec.structs.replace(first, explanation=EXPLANATION) if is_tf32 else first
 
 
 def _records(searches: Searches) -> Iterator[JudgedRecord]:
@@ -200,8 +215,9 @@ def _agreement(
         all_within = all_within if agreement.item else f"and every value is equal{apart}"
         kind, sentence = Kind.DTYPE, f"The runs compute in different dtypes, {dtypes}: {all_within}{left_out}."
     elif agreement.item and (switches := of_tf32(changes)):
-        said = "TF32 is on in one run alone" if len(switches) > 1 else switches[0].sentence
-        kind, sentence = Kind.DTYPE, f"The runs agree within what TF32 explains ({said}){apart}: {largest}{left_out}."
+        name = narrow_format(switches)
+        said = f"{name} is on in one run alone" if len(switches) > 1 else switches[0].sentence
+        kind, sentence = Kind.DTYPE, f"The runs agree within what {name} explains ({said}){apart}: {largest}{left_out}."
     return Verdict(
         kind=kind,
         sentence=sentence,

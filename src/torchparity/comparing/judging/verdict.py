@@ -59,6 +59,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     repeated_in: tuple[str, ...] = ()
     partner: str | None = None  # of another call: the record that only one run has
     explanation: str = ""
+    is_set_otherwise: bool = False  # True where the explanation is a setting of one run alone
     is_shown: bool = True  # False where the effect stays within rounding
     is_certain: bool = True  # False where the run tells no data flow and content was matched instead
 

@@ -13,8 +13,9 @@ from typing import Literal
 
 import msgspec
 
-from torchparity.naming import backward_of, canonical_operator, family_of, forward_of, is_module_name, without_call
+from torchparity.naming import backward_of, family_of, forward_of, is_module_name, without_call
 from torchparity.records import Record, TensorLeaf
+from torchparity.spellings import canonical_operator
 from torchparity.storage import RunPart
 
 How = Literal["name", "realigned", "renamed", "fuzzy", "mapped", "unmatched"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Literal
 
-from torchparity.naming import canonical_operator
+from torchparity.spellings import canonical_operator
 
 Family = Literal[
     "selecting", "stretching", "indexing", "casting", "overwriting", "choosing", "switching", "scaling", "adding",

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
 from torchparity.errors import ConfigError
 from torchparity.simulation.call import HostCall, Kernel
-from torchparity.simulation.faults.fault import Fault
+from torchparity.simulation.faults.fault import Fault, Outcome
+from torchparity.simulation.faults.values import check_number
 
 
 @dataclass(frozen=True)
@@ -19,17 +19,25 @@ class WrongEpsilon(Fault):
 
     eps: float = 1e-2
 
-    def compute(self, call: HostCall, kernel: Kernel, raise_overflow: Callable[[], None]) -> Any:
-        return kernel(call.with_argument(_present(call, ("eps",), "epsilon"), self.eps))
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number(self, "eps")
+
+    def compute(self, call: HostCall, kernel: Kernel, raise_overflow: Callable[[], None]) -> Outcome:
+        name = _present(call, ("eps",), "epsilon")
+        return Outcome(kernel(call.with_argument(name, self.eps)), call.argument(name) != self.eps)
 
 
 @dataclass(frozen=True)
 class DroppedBias(Fault):
     """A matmul or a convolution that forgets its bias."""
 
-    def compute(self, call: HostCall, kernel: Kernel, raise_overflow: Callable[[], None]) -> Any:
+    def compute(self, call: HostCall, kernel: Kernel, raise_overflow: Callable[[], None]) -> Outcome:
         name = "beta" if call.has("beta") else _present(call, ("bias",), "bias")
-        return kernel(call.with_argument(name, 0 if name == "beta" else _zeros(call.argument(name))))
+        bias = call.argument(name)
+        if name == "beta":
+            return Outcome(kernel(call.with_argument(name, 0)), bias != 0)
+        return Outcome(kernel(call.with_argument(name, _zeros(bias))), bias is not None)
 
 
 def _zeros(bias: torch.Tensor | None) -> torch.Tensor | None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from torchparity.simulation.call import HostCall, Kernel
+from torchparity.simulation.faults.values import check_whole_number, wrong_value
 
 # What people call an operator, and what ATen calls the kernel that does its work.
 KERNELS_OF = {
@@ -31,6 +32,13 @@ KERNELS_OF = {
 }
 
 
+class Outcome(NamedTuple):
+    """The result of a faulty kernel, and whether the fault found something to spoil in it."""
+
+    result: Any
+    is_wrong: bool
+
+
 @dataclass(frozen=True)
 class Fault(ABC):
     """A fault in one call of an operator: `call` counts its calls from 0, None is every call.
@@ -41,14 +49,20 @@ class Fault(ABC):
     operator: str
     call: int | None = 0
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.operator, str):
+            raise wrong_value(self, "operator", 'a name, such as "linear"')
+        if self.call is not None:
+            check_whole_number(self, "call", least=0, besides=", or None for every call")
+
     @property
     def kernels(self) -> tuple[str, ...]:
         """The kernels whose calls are counted."""
         return KERNELS_OF.get(self.operator, (self.operator,))
 
     @abstractmethod
-    def compute(self, call: HostCall, kernel: Kernel, raise_overflow: Callable[[], None]) -> Any:
-        """Return the wrong result; `raise_overflow` sets the device's overflow flag."""
+    def compute(self, call: HostCall, kernel: Kernel, raise_overflow: Callable[[], None]) -> Outcome:
+        """Compute wrongly where there is something to spoil; `raise_overflow` sets the device's overflow flag."""
 
 
 def first_tensor(result: Any) -> torch.Tensor:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
 from torchparity.simulation.call import HostCall, Kernel
-from torchparity.simulation.faults.fault import Fault, first_tensor
+from torchparity.simulation.faults.fault import Fault, Outcome, first_tensor
+from torchparity.simulation.faults.values import check_number, check_whole_number
 
 
 @dataclass(frozen=True)
@@ -18,13 +18,18 @@ class NanAt(Fault):
 
     index: int = 0
 
-    def compute(self, call: HostCall, kernel: Kernel, raise_overflow: Callable[[], None]) -> Any:
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_whole_number(self, "index")
+
+    def compute(self, call: HostCall, kernel: Kernel, raise_overflow: Callable[[], None]) -> Outcome:
         result = kernel(call)
         output = first_tensor(result)
-        if output.numel() and output.is_floating_point():
+        is_wrong = _has_numbers(output)
+        if is_wrong:
             places = torch.unravel_index(torch.tensor(self.index % output.numel()), output.shape)
             output[places] = float("nan")
-        return result
+        return Outcome(result, is_wrong)
 
 
 @dataclass(frozen=True)
@@ -33,12 +38,17 @@ class ScaledOutput(Fault):
 
     factor: float = 1.01
 
-    def compute(self, call: HostCall, kernel: Kernel, raise_overflow: Callable[[], None]) -> Any:
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number(self, "factor")
+
+    def compute(self, call: HostCall, kernel: Kernel, raise_overflow: Callable[[], None]) -> Outcome:
         result = kernel(call)
         output = first_tensor(result)
-        if output.is_floating_point():
+        is_wrong = _has_numbers(output) and self.factor != 1
+        if is_wrong:
             output.mul_(self.factor)
-        return result
+        return Outcome(result, is_wrong)
 
 
 @dataclass(frozen=True)
@@ -47,10 +57,19 @@ class SaturatedOverflow(Fault):
 
     limit: float = 65504.0
 
-    def compute(self, call: HostCall, kernel: Kernel, raise_overflow: Callable[[], None]) -> Any:
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number(self, "limit", is_positive=True)
+
+    def compute(self, call: HostCall, kernel: Kernel, raise_overflow: Callable[[], None]) -> Outcome:
         result = kernel(call)
         output = first_tensor(result)
-        if output.is_floating_point() and bool((output.abs() > self.limit).any()):
+        is_wrong = _has_numbers(output) and bool((output.abs() > self.limit).any())
+        if is_wrong:
             raise_overflow()
             output.clamp_(-self.limit, self.limit)
-        return result
+        return Outcome(result, is_wrong)
+
+
+def _has_numbers(output: torch.Tensor) -> bool:
+    return output.is_floating_point() and output.numel() > 0

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from torchparity.simulation.call import HostCall, Kernel
-from torchparity.simulation.faults.fault import Fault, first_tensor
+from torchparity.simulation.faults.fault import Fault, Outcome, first_tensor
+from torchparity.simulation.faults.values import check_whole_number
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,11 @@ class UnmaskedTail(Fault):
 
     elements: int = 3
 
-    def compute(self, call: HostCall, kernel: Kernel, raise_overflow: Callable[[], None]) -> Any:
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_whole_number(self, "elements", least=1)
+
+    def compute(self, call: HostCall, kernel: Kernel, raise_overflow: Callable[[], None]) -> Outcome:
         result = kernel(call)
         output = first_tensor(result)
         flat = output.detach().reshape(-1).clone()
@@ -24,4 +28,4 @@ class UnmaskedTail(Fault):
         if tail:
             flat[-tail:] = flat[-2 * tail : -tail].clone()
             output.copy_(flat.view(output.shape))
-        return result
+        return Outcome(result, tail > 0)

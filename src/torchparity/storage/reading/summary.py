@@ -8,7 +8,8 @@ from collections import Counter
 
 from torchparity.errors import ParityError
 from torchparity.records import Record, RunInfo, TensorLeaf
-from torchparity.storage.reading.run_reader import RunPart, RunReader
+from torchparity.storage.reading.run_part import RunPart
+from torchparity.storage.reading.run_reader import RunReader
 from torchparity.summaries import PartSummary, RecordSize, RunSummary
 from torchparity.tensors import DTYPES
 

@@ -64,6 +64,7 @@ _OF_A_CPU = ("mkldnn", "env.ONEDNN_")
 _OF_CUDA_ALONE = ("attention.mem_efficient", "attention.cudnn")
 _CPU = "the CPU"
 _ACCELERATORS = ("cuda", "npu", "xpu")
+_SIMULATED = "simulated"  # how the name of such a device begins
 _FIRST_UNLIKELY_SEED = 1 << 32  # torch draws 64 bits where nobody sets a seed; nobody sets so many
 
 # The families that a key bears on, None for every operator; the most telling keys first.
@@ -138,6 +139,17 @@ def bearing_on(found: Iterable[EnvironmentDifference], operator: str) -> list[En
     families = families_of(operator)
     ranked = [(rank, difference) for difference in found if (rank := _rank(difference.key, families)) is not None]
     return [difference for _, difference in sorted(ranked, key=lambda entry: entry[0])]
+
+
+def devices_said(candidate: Mapping[str, str], baseline: Mapping[str, str]) -> str:
+    """Return the devices of the two runs in words: where they differ, or were simulated; else nothing."""
+    if not candidate or not baseline:
+        return ""
+    difference = _device_difference(candidate, baseline)
+    if difference is not None:
+        return difference.sentence
+    name = _device(candidate)
+    return f"both ran on {_article(name)} {name}" if name.startswith(_SIMULATED) else ""
 
 
 def _rank(key: str, families: frozenset[Family]) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from torchparity.naming import canonical_operator
+from torchparity.spellings import canonical_operator
 
 _DRAWING = frozenset(
     (

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import msgspec
 
 from torchparity.errors import RecordNameError
-from torchparity.naming import canonical_operator, forward_of, is_module_name, parse_record
+from torchparity.naming import forward_of, is_module_name, parse_record
 from torchparity.records import Record, TensorLeaf, ValueLeaf
+from torchparity.spellings import canonical_operator
 from torchparity.storage import RunPart
 
 _CLIP_EPSILON = 1e-6

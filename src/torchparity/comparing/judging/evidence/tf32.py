@@ -48,3 +48,8 @@ def _is_float32(record: JudgedRecord) -> bool:
             if not entry.is_input and side is not None and isinstance(side.leaf, TensorLeaf):
                 return side.leaf.dtype == "torch.float32"
     return False
+
+
+def narrow_format(switches: Iterable[EnvironmentDifference]) -> str:
+    """Return the name of the format that the switches are for: an NPU's HF32 has a bit more than TF32."""
+    return "HF32" if all(entry.key.startswith("hf32.") for entry in switches) else "TF32"

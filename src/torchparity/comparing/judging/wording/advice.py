@@ -47,8 +47,11 @@ def advice(kind: Kind, finding: Finding | None = None) -> str:
     """Return what to do about a verdict of this kind and its finding."""
     if kind is not Kind.OPERATOR or finding is None:
         return _ADVICE[kind]
-    explanation = f" Mind: {finding.explanation}." if finding.explanation else ""
-    return f"{_of_operator(finding)}{explanation}"
+    said = _of_operator(finding)
+    if finding.is_set_otherwise:
+        said = f"{said[0].lower()}{said[1:]}"
+        return f"Set this alike in both runs first: {finding.explanation}. If they part all the same, {said}"
+    return f"Mind: {finding.explanation}. {said}" if finding.explanation else said
 
 
 def _of_operator(finding: Finding) -> str:
