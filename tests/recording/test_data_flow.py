@@ -228,6 +228,23 @@ def test_an_optimizer_wrote_the_weights_of_the_next_step(recorded, kind):
         assert origins == ["parameter 0.weight", f"step{step - 1} earlier {writer}"]
 
 
+def test_a_list_is_written_wholly_or_in_part(recorded):
+    tensors = [torch.zeros(4) for _ in range(9)]
+
+    def program():
+        torch._foreach_add_(tensors, 1.0)
+        torch._foreach_exp(tensors)
+        torch._foreach_mul_([tensor[:2] for tensor in tensors], 2.0)
+        torch.stack(tensors)
+
+    flow = recorded(program)
+
+    writers = ["Torch._foreach_add_.0.forward", "Torch._foreach_mul_.0.forward"]
+    assert flow.of("Torch._foreach_exp.0.forward", "input.0.3") == writers[:1]
+    assert flow.of("Torch._foreach_exp.0.forward", "output.3") == ["Torch._foreach_exp.0.forward"]
+    assert flow.of("Torch.stack.0.forward", "input.0.3") == writers
+
+
 def test_gradients_come_from_the_backward_that_returned_them(recorded):
     model = nn.Linear(4, 4)
     optimizer = torch.optim.SGD(model.parameters(), foreach=False)

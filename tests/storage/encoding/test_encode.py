@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from torchparity import Record, TensorLeaf
 from torchparity.records import GroupLeaf, Statistics, ValueLeaf
 from torchparity.storage import record_to_json
-from torchparity.storage.encoding import tensor_json
+from torchparity.storage.encoding import finite_tensor, finite_tensors_json, tensor_json
 from torchparity.storage.encoding.decode_any import MalformedError, record_from_json
 from torchparity.storage.encoding.decode_fast import QuickDecoder
-from torchparity.storage.encoding.json_text import encode
+from torchparity.storage.encoding.encode import leaf_to_json
+from torchparity.storage.encoding.json_text import encode, encode_each
 from torchparity.tensors import DTYPES
 
 shapes = st.lists(st.integers(0, 5), max_size=4).map(tuple)
@@ -118,3 +119,38 @@ def test_a_sketch_of_another_size_is_malformed(sketch):
 
     with pytest.raises(MalformedError, match="sketch"):
         record_from_json("Torch.exp.0.forward", {"input_args": [entry]})
+
+
+def test_tensors_encoded_together_have_the_entries_of_each_alone():
+    finite = st.floats(allow_nan=False, allow_infinity=False)
+    sketches = st.none() | st.binary(min_size=32, max_size=32) | st.binary(min_size=64, max_size=64)
+    counts, origins = st.integers(0, 3), st.none() | st.integers(-9, 9)
+
+    @settings(max_examples=100, deadline=None)
+    @given(st.lists(st.tuples(shapes, finite, finite, counts, sketches, origins, st.none() | st.just("a5305148"))))
+    def check(rows):
+        leaves = [
+            TensorLeaf(
+                dtype="torch.float32",
+                shape=(2, *shape),
+                statistics=Statistics.of_finite(most, -most, 0.25, norm, zeros, sketch),
+                requires_grad=True,
+                checksum=checksum,
+                origin=origin,
+            )
+            for shape, most, norm, zeros, sketch, origin, checksum in rows
+            if 0 not in shape
+        ]
+        entries = [
+            finite_tensor(leaf.dtype, leaf.shape, leaf.statistics, True, leaf.checksum, leaf.origin) for leaf in leaves
+        ]
+        texts = [bytes(text) for text in finite_tensors_json(entries)]
+        assert texts == [encode(leaf_to_json(leaf)) for leaf in leaves]
+
+    check()
+
+
+def test_texts_encoded_together_lose_half_a_surrogate_pair_alone():
+    assert encode_each(["a\nb", ["c"], 1.5]) == [b'"a\\nb"', b'["c"]', b"1.5"]
+    assert encode_each(["a", "\ud800"]) == [b'"a"', b'"?"']
+    assert encode_each([]) == []

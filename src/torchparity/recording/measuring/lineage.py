@@ -112,25 +112,24 @@ class Lineage:
     def end_step(self, step: int) -> None:
         """Turn the records of this step, which have their numbers, into records of an earlier one."""
         self._begin_step()
-        ended = dict(self.sources)  # keeps them all until this is done, so that no id comes twice
-        singles: dict[int, Source] = {}
-        earlier: dict[int, Source] = {}
-        for address, source in ended.items():
-            now = earlier.get(id(source))
+        singles: dict[Source, Source] = {}
+        earlier: dict[Source, Source] = {}
+        for address, source in self.sources.items():
+            now = earlier.get(source)
             if now is None:
-                parts = [singles.get(id(part)) or self._earlier(part, step, singles) for part in source.parts]
-                now = earlier[id(source)] = (
-                    self._several(parts) if parts else singles.get(id(source)) or self._earlier(source, step, singles)
+                parts = [singles.get(part) or self._earlier(part, step, singles) for part in source.parts]
+                now = earlier[source] = (
+                    self._several(parts) if parts else singles.get(source) or self._earlier(source, step, singles)
                 )
             self.sources[address] = now
 
-    def _earlier(self, source: Source, step: int, singles: dict[int, Source]) -> Source:
+    def _earlier(self, source: Source, step: int, singles: dict[Source, Source]) -> Source:
         """Return a single source as a later step has it, and keep it in `singles`."""
         if source.is_record and source.number is not None:
             now = Source(f"step{step} {source.text}", self.table)
         else:
             now = Source(source.told(), self.table, is_base=source.is_base)
-        singles[id(source)] = now
+        singles[source] = now
         return now
 
     def _several(self, parts: Sequence[Source]) -> Source:
