@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from torchparity.errors import ParityError
 from torchparity.running.asked import Asked
-from torchparity.running.outcome import Keeping, LastStepDone, Outcome
+from torchparity.running.outcome import Keeping, Outcome
 from torchparity.running.script import Script, show_failure
+from torchparity.running.stopping import LastStepDone, Stopping
+from torchparity.running.threads import ScriptThreads
 from torchparity.running.torch_import import TorchImport
 
 if TYPE_CHECKING:
@@ -26,7 +29,7 @@ def run_script(script: Script, asked: Asked) -> int:
     """
     config = asked.config()
     asked.make_room()
-    outcome = Outcome()
+    outcome, stopping, threads = Outcome(), Stopping(), ScriptThreads()
     started: list[ScriptRun] = []
 
     def record() -> None:
@@ -34,7 +37,7 @@ def run_script(script: Script, asked: Asked) -> int:
 
         outcome.has_torch = True
         try:
-            started.append(ScriptRun(asked, outcome))
+            started.append(ScriptRun(asked, outcome, stopping))
         except ParityError as problem:
             outcome.failures.append(str(problem))
         else:
@@ -42,24 +45,31 @@ def run_script(script: Script, asked: Asked) -> int:
 
     process, logs = os.getpid(), Keeping(outcome)
     logs.attach()
+    if asked.stop_after:
+        stopping.attach()
     TorchImport(record).attach()
-    error: BaseException | None = None
-    try:
-        script.run()
-    except BaseException as raised:  # noqa: BLE001 - whatever it is, it is the script's and passes through below
-        error = raised
+    error = _raised_by(script.run)
     if os.getpid() != process:  # a child that the script forked came to its end here
         return _exit_code(error)
+    code = _exit_code(error)
+    if not isinstance(error, LastStepDone):
+        error = _raised_by(threads.wait) or error  # as python does when a script has come to its end
+    stopping.detach()
     for recording in started:
         recording.close(None if isinstance(error, LastStepDone) else error)
     logs.detach()
-    code = _exit_code(error)
-    problem = _problem(outcome, asked, config.level)
-    outcome.lines += [f"torchparity: {sentence}" for sentence in (*outcome.failures, *problem)]
-    if isinstance(error, LastStepDone):
-        outcome.lines.append(f"torchparity: the script was ended after step {error.step}, as --stop-after asks.")
-    outcome.tell()
-    return code or (NOTHING_RECORDED if outcome.failures or problem else 0)
+    problem = [] if code else _problem(outcome, asked, config.level)
+    outcome.tell(problem, f"step {error.step}" if isinstance(error, LastStepDone) else None)
+    is_empty = bool(config.step) and outcome.steps <= min(config.step)
+    return code or (NOTHING_RECORDED if outcome.failures or problem or is_empty else 0)
+
+
+def _raised_by(work: Callable[[], None]) -> BaseException | None:
+    try:
+        work()
+    except BaseException as raised:  # noqa: BLE001 - whatever it is, it is the script's and passes through
+        return raised
+    return None
 
 
 def _exit_code(error: BaseException | None) -> int:
@@ -82,15 +92,17 @@ def _problem(outcome: Outcome, asked: Asked, level: str) -> list[str]:
     if not outcome.has_torch:
         return ["nothing was recorded: the script never imported torch."]
     if not outcome.has_model and asked.model is not None:
-        return [f"the script has no module {asked.model!r} that is called; --model takes a variable of it or a class."]
+        called = f"; it calls {', '.join(outcome.called_classes)}" if outcome.called_classes else ""
+        nothing = f"the script calls no module {asked.model!r}{called}"
+        return [f"{nothing}; --model takes a variable of the script or a class."]
     if not outcome.steps:
         return [
             "nothing was recorded: no step came, neither a batch of a DataLoader nor optimizer.step, backward or a "
             "call of a model; docs/run.md says what a step is, and torchparity.capture records what you put inside."
         ]
-    if not outcome.has_model and asked.checksum_every is not None:
-        return ["no checksum was kept: the script called no module with parameters; name it with --model."]
-    if not outcome.has_model and level != "L1":
+    if not outcome.checksums and asked.checksum_every is not None:
+        return ["no checksum was kept: the script has no optimizer and called no module with parameters."]
+    if not outcome.has_model and asked.records and level != "L1":
         return [
             f"no model was found for level {level}: the script called no module with parameters; "
             "name it with --model, or use --level L1, which records calls of functions alone."

@@ -4,6 +4,8 @@ optimizer made?   a step ends with          and is noticed
 yes               optimizer.step            at the next batch of a DataLoader that is being read, else at once
 no                backward                  at the next batch, else at the next call of the model
 no                a call of the model       at the next batch, else at the next call of the model
+
+Calls before the first optimizer was made, without a backward, are an evaluation: the training counts from 0 again.
 """
 
 from __future__ import annotations
@@ -13,7 +15,12 @@ from typing import Protocol
 
 
 class Steps(Protocol):
-    """A listener to the beginnings and ends of steps; `pause` leaves out what does not belong to a step."""
+    """A listener to the beginnings and ends of steps.
+
+    `pause` leaves out what does not belong to a step; `restart` says that no step before was one of the training.
+    """
+
+    def restart(self) -> None: ...
 
     def begin(self) -> None: ...
 
@@ -29,7 +36,7 @@ class StepRule:
         self._steps = steps
         self._trains = False  # an optimizer was made
         self._has_model = self._has_backward = self._has_begun = False  # ever
-        self._is_open = self._is_paused = False
+        self._is_open = self._is_paused = self._begins_anew = False
         self._was_called = self._was_passed_back = False  # in this step
         self._stepped: set[Hashable] = set()  # optimizers, in this step
         self._is_reading = False  # a DataLoader is in the middle of its batches
@@ -39,9 +46,15 @@ class StepRule:
 
     def optimizer_made(self, *, of_modules: bool) -> None:
         """An optimizer was made; where it has no parameters of modules, no call of a model will begin a step."""
+        if not self._trains:
+            self._leave_evaluation()
         self._trains = True
         if not of_modules and not self._has_model and not self._is_open:
             self._begin()
+
+    def model_replaced(self) -> None:
+        """A module is about to be called that is the model rather than the one that was taken for it."""
+        self._leave_evaluation()
 
     def batch_asked(self) -> None:
         """A DataLoader is asked for its next batch."""
@@ -53,9 +66,10 @@ class StepRule:
         """A DataLoader gave a batch of some data."""
         self._is_reading, self._data = True, data
         is_of_training = not self._trains or data in self._training_data
-        if self._ignores_batches or not (is_of_training or not self._has_begun):
+        is_first = not self._has_begun or self._begins_anew
+        if self._ignores_batches or not (is_of_training or is_first):
             return
-        if not self._is_open or (self._is_paused and is_of_training):
+        if not self._is_open or (self._is_paused and (is_of_training or is_first)):
             self._begin()
 
     def batches_ended(self) -> None:
@@ -80,6 +94,8 @@ class StepRule:
     def backward_ended(self) -> None:
         """A backward pass that the script asked for is over."""
         self._has_backward = self._was_passed_back = True
+        if self._begins_anew or (self._trains and not self._has_model and not self._is_open):
+            self._begin()
         if not self._trains and not self._has_model and not self._is_reading:
             self._end()
             self._begin()
@@ -102,7 +118,20 @@ class StepRule:
             self._is_paused = True
             self._steps.pause()
 
+    def _leave_evaluation(self) -> None:
+        """Count anew when the training begins; what was evaluated is kept should none come."""
+        if not self._has_begun or self._has_backward:
+            return
+        self._begins_anew, self._was_called = True, False
+        self._training_data.clear()
+        if self._is_open and not self._is_paused:
+            self._is_paused = True
+            self._steps.pause()
+
     def _begin(self) -> None:
+        if self._begins_anew:
+            self._begins_anew = False
+            self._steps.restart()
         self._is_open, self._is_paused, self._has_begun = True, False, True
         self._steps.begin()
 

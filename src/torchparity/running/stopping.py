@@ -1,0 +1,48 @@
+"""The end of a script after the last step that is wanted, whichever of its threads makes that step."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from types import FrameType
+
+# One that no program sends by itself; without pthread_kill, on Windows, the thread ends and the script goes on.
+_SIGNAL = getattr(signal, "SIGRTMAX", getattr(signal, "SIGUSR2", None))
+
+
+class LastStepDone(SystemExit):
+    """Ends the script after the last step that is wanted."""
+
+    def __init__(self, step: int) -> None:
+        super().__init__(0)
+        self.step = step
+
+
+class Stopping:
+    """Ends the script: its main thread may wait for the one that trains, and for ever."""
+
+    def __init__(self) -> None:
+        self._step = 0
+        self._is_attached = False
+
+    def attach(self) -> None:
+        is_main = threading.current_thread() is threading.main_thread()
+        if _SIGNAL is not None and is_main and signal.getsignal(_SIGNAL) in (signal.SIG_DFL, signal.SIG_IGN):
+            signal.signal(_SIGNAL, self._arrived)
+            self._is_attached = True
+
+    def detach(self) -> None:
+        if self._is_attached and _SIGNAL is not None:
+            self._is_attached = False
+            signal.signal(_SIGNAL, signal.SIG_IGN)  # and not the default: it may be on its way
+
+    def stop(self, step: int) -> None:
+        """Raise `LastStepDone` here and in the main thread."""
+        self._step = step
+        main = threading.main_thread()
+        if self._is_attached and threading.current_thread() is not main and main.ident is not None:
+            signal.pthread_kill(main.ident, _SIGNAL)
+        raise LastStepDone(step)
+
+    def _arrived(self, number: int, frame: FrameType | None) -> None:
+        raise LastStepDone(self._step)
