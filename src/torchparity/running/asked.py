@@ -48,6 +48,10 @@ class Asked:
         }
         return capture_config(settings, source="torchparity run")
 
+    def has_recorded(self) -> bool:
+        """Tell whether there is a recorded step in the folder."""
+        return any(self.folder.glob("step*/rank*/dump.json"))
+
     def make_room(self) -> None:
         """Raise where this rank's run is already there: that is said before the script runs, not after.
 

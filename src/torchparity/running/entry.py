@@ -57,10 +57,11 @@ def run_script(script: Script, asked: Asked) -> int:
     stopping.detach()
     for recording in started:
         recording.close(None if isinstance(error, LastStepDone) else error)
+        recording.detach()
     logs.detach()
     problem = [] if code else _problem(outcome, asked, config.level)
     outcome.tell(problem, f"step {error.step}" if isinstance(error, LastStepDone) else None)
-    is_empty = bool(config.step) and outcome.steps <= min(config.step)
+    is_empty = bool(config.step) and not asked.has_recorded()
     return code or (NOTHING_RECORDED if outcome.failures or problem or is_empty else 0)
 
 

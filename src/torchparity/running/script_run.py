@@ -49,6 +49,11 @@ class ScriptRun:
         self._made.attach()
         self._events.attach()
 
+    def detach(self) -> None:
+        """See nothing of the script any more."""
+        self._made.detach()
+        self._events.detach()
+
     def restart(self) -> None:
         """Forget the steps so far, on the disk too: they were before the training."""
         if self._is_over:
@@ -114,10 +119,9 @@ class ScriptRun:
             return
         self._is_over = True
         self._outcome.steps += self._is_open
-        self._made.detach()
         if not self._asked.stop_after:  # or a script that catches our SystemExit would go on
-            self._events.detach()
-        if self._is_open and self._checksums is not None:
+            self.detach()
+        if self._is_open and self._checksums is not None and not self._rule.is_empty:
             self._guarded(self._checksums.end_step, self._step, self._search.model)
         self._close_session(error)
         self._outcome.called_classes = self._search.called_classes()

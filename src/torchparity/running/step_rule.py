@@ -44,6 +44,11 @@ class StepRule:
         self._data: Hashable = None  # what the last batch was taken from
         self._training_data: set[Hashable] = set()
 
+    @property
+    def is_empty(self) -> bool:
+        """True where nothing has happened yet in the step in hand."""
+        return not (self._was_called or self._was_passed_back or self._stepped)
+
     def optimizer_made(self, *, of_modules: bool) -> None:
         """An optimizer was made; where it has no parameters of modules, no call of a model will begin a step."""
         if not self._trains:
