@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,9 +46,19 @@ class Scripts:
             patch.setattr(sys, "argv", list(sys.argv))
             patch.setattr(sys, "path", list(sys.path))
             patch.setitem(sys.modules, "__main__", sys.modules["__main__"])
-            self._capfd.readouterr()
+            self._said()
             code = start()
-            return Done(code, *self._capfd.readouterr())
+            return Done(code, *self._said())
+
+    def _said(self):
+        return ("", "") if self._capfd is None else self._capfd.readouterr()
+
+
+@pytest.fixture(scope="module")
+def quiet_scripts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scripts]:
+    """Scripts in a folder that the tests of a file share; nobody looks at what they say."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        yield Scripts(tmp_path_factory.mktemp("scripts"), monkeypatch, None)
 
 
 @pytest.fixture

@@ -20,15 +20,15 @@ FAULT = """        optimizer.step()
             model[0].weight.data[0, 0] += 0.5"""
 
 
-@pytest.fixture
-def runs(scripts):
+@pytest.fixture(scope="module")
+def runs(quiet_scripts):
     """A folder with a run and one that parts from it in step 5."""
     script = PLAIN_LOOP.read_text()
-    scripts.write(script, "right.py")
-    scripts.write(script.replace("        optimizer.step()", FAULT), "wrong.py")
+    quiet_scripts.write(script, "right.py")
+    quiet_scripts.write(script.replace("        optimizer.step()", FAULT), "wrong.py")
     for name, options in (("right", ["--checksum-every", "2"]), ("wrong", ["--checksum-every", "2", "--steps", "1"])):
-        assert scripts.recorded(*options, "-o", name, f"{name}.py", 8).code == 0
-    return scripts.folder
+        assert quiet_scripts.recorded(*options, "-o", name, f"{name}.py", 8).code == 0
+    return quiet_scripts.folder
 
 
 def test_every_second_step_has_a_checksum_and_nothing_else_is_recorded(runs):
@@ -64,6 +64,8 @@ def test_the_commands_that_are_proposed_name_the_step(runs, scripts, capfd):
     cli.main(["compare", str(runs / "wrong"), str(runs / "right"), "--json"])
     answer = json.loads(capfd.readouterr().out)
 
+    for script in ("right.py", "wrong.py"):
+        scripts.write((runs / script).read_text(), script)
     for command in answer["next"][:-1]:
         assert scripts.recorded(*shlex.split(command)[2:]).code == 0
     folders = [str(scripts.folder / word) for word in shlex.split(answer["next"][-1])[2:]]
@@ -81,9 +83,10 @@ def test_runs_that_agree_are_said_to_agree(runs, capfd):
 
 
 def test_checksums_that_differ_count_beside_recorded_steps_that_agree(runs, scripts, capfd):
-    assert scripts.recorded("--checksum-every", 2, "--steps", 1, "-o", "right", "--overwrite", "right.py", 8).code == 0
+    script = runs / "right.py"
+    assert scripts.recorded("--checksum-every", 2, "--steps", 1, "-o", "right", script, 8).code == 0
 
-    assert cli.main(["compare", str(runs / "wrong"), str(runs / "right"), "--fail-on", "divergence"]) == 1
+    assert cli.main(["compare", str(runs / "wrong"), str(scripts.folder / "right"), "--fail-on", "divergence"]) == 1
 
     said = capfd.readouterr().out
     assert "The first step that differs is one of the steps 5 to 6" in said

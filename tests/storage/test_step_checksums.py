@@ -75,7 +75,12 @@ BASELINE = [("1", "0.1"), ("2", "0.2", "0.3")]
         ([("9", "0.1"), ("2", "7.0")], "0", "divergence", "The first step that differs is step 0: the weights differ."),
         ([("1", "7")], "0", "divergence", "step 0: the loss is 7, the baseline's 0.1."),
         ([BASELINE[0], ("2", "7", "0.3")], "0", "divergence", "step 1: loss 1 of 2 is 7, the baseline's 0.2."),
-        ([BASELINE[0], ("2", "0.2")], "0", "divergence", "step 1: backward was called on 1 loss, in the baseline on 2."),
+        (
+            [BASELINE[0], ("2", "0.2")],
+            "0",
+            "divergence",
+            "step 1: backward was called on 1 loss, in the baseline on 2.",
+        ),
         ([], "0", "cannot tell", "rank 0: The runs have no checksum of a common step: none against steps 0 to 1"),
         ([("1", "0.1")], "5", "divergence", "The weights differ before the first step: the models are not "),
     ],
@@ -107,7 +112,9 @@ def test_of_several_ranks_the_first_that_parts_is_told_with_the_commands_for_bot
     ]
 
 
-@pytest.mark.parametrize(("steps", "who"), [(1, "The baseline goes on to step 3"), (9, "The candidate goes on to step 8")])
+@pytest.mark.parametrize(
+    ("steps", "who"), [(1, "The baseline goes on to step 3"), (9, "The candidate goes on to step 8")]
+)
 def test_runs_of_other_lengths_are_said_to_be(tmp_path, steps, who):
     lengths = {"candidate": steps, "baseline": 4}
     runs = [write(tmp_path / name, [(str(step), "0.5") for step in range(many)]) for name, many in lengths.items()]

@@ -37,12 +37,14 @@ class Stopping:
             signal.signal(_SIGNAL, signal.SIG_IGN)  # and not the default: it may be on its way
 
     def stop(self, step: int) -> None:
-        """Raise `LastStepDone` here and in the main thread."""
+        """End this thread, and the main one with `LastStepDone`."""
         self._step = step
         main = threading.main_thread()
-        if self._is_attached and threading.current_thread() is not main and main.ident is not None:
+        if threading.current_thread() is main:
+            raise LastStepDone(step)
+        if self._is_attached and main.ident is not None:
             signal.pthread_kill(main.ident, _SIGNAL)
-        raise LastStepDone(step)
+        raise SystemExit(0)  # threading is silent about this class alone
 
     def _arrived(self, number: int, frame: FrameType | None) -> None:
         raise LastStepDone(self._step)
