@@ -1,4 +1,4 @@
-"""Scripts that are run inside the process of the tests, bare and recorded: starting Python takes longer than they do."""
+"""Scripts that are run inside the process of the tests, bare and recorded: starting Python takes longer."""
 
 from __future__ import annotations
 

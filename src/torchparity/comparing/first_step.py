@@ -81,8 +81,8 @@ def _refuse_checksums_alone(ranks_of: dict[Path, set[int]]) -> None:
     runs = list(ranks_of.items())
     (candidate, of_candidate), (baseline, of_baseline) = runs[0], runs[-1]
     if of_candidate and of_baseline:
-        ranks = " against ".join(_numbered("rank", sorted(each)) for each in (of_candidate, of_baseline))
-        raise RunNotFoundError(f"the checksums of {candidate} and {baseline} have no common rank: {ranks}.")
+        have = " against ".join(_numbered("rank", sorted(each)) for each in (of_candidate, of_baseline))
+        raise RunNotFoundError(f"the checksums of {candidate} and {baseline} have no common rank: {have}.")
     for run, ranks, other in ((candidate, of_candidate, baseline), (baseline, of_baseline, candidate)):
         if ranks and not any(run.glob("step*")):
             raise RunNotFoundError(

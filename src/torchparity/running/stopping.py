@@ -42,7 +42,7 @@ class Stopping:
         main = threading.main_thread()
         if threading.current_thread() is main:
             raise LastStepDone(step)
-        if self._is_attached and main.ident is not None:
+        if self._is_attached and _SIGNAL is not None and main.ident is not None:
             signal.pthread_kill(main.ident, _SIGNAL)
         raise SystemExit(0)  # threading is silent about this class alone
 
