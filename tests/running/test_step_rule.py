@@ -115,6 +115,21 @@ class Written:
         ),
         pytest.param("look make", "[ look make |", id="an optimizer that is not used"),
         pytest.param(
+            "call make back step call back step",
+            "[ call make back step ] [ call back step ]",
+            id="an optimizer made after the first forward",
+        ),
+        pytest.param(
+            "call make call back step call back step",
+            "[ call make anew [ call back step ] [ call back step ]",
+            id="a first call for the shapes of lazy modules",
+        ),
+        pytest.param(
+            "batch call make back step batch call back step last",
+            "[ batch call make back step ] [ batch call back step ] last",
+            id="an optimizer made in the first batch",
+        ),
+        pytest.param(
             "look other call back call back", "[ look other | anew [ call back ] [ call back", id="a teacher first"
         ),
         pytest.param(

@@ -35,9 +35,9 @@ class StepRule:
     def __init__(self, steps: Steps) -> None:
         self._steps = steps
         self._trains = False  # an optimizer was made
-        self._has_model = self._has_backward = self._has_begun = False  # ever
+        self._has_model = self._has_backward = self._has_begun = self._has_ended = False  # ever
         self._is_open = self._is_paused = self._begins_anew = False
-        self._was_called = self._was_passed_back = False  # in this step
+        self._was_called = self._had_gradients = self._was_passed_back = False  # in this step
         self._stepped: set[Hashable] = set()  # optimizers, in this step
         self._is_reading = False  # a DataLoader is in the middle of its batches
         self._ignores_batches = False  # an optimizer stepped twice for one batch
@@ -74,7 +74,7 @@ class StepRule:
         is_first = not self._has_begun or self._begins_anew
         if self._ignores_batches or not (is_of_training or is_first):
             return
-        if not self._is_open or (self._is_paused and (is_of_training or is_first)):
+        if not self._is_open or self._begins_anew or (self._is_paused and (is_of_training or is_first)):
             self._begin()
 
     def batches_ended(self) -> None:
@@ -90,15 +90,18 @@ class StepRule:
         is_next = self._was_passed_back or (self._was_called and not self._has_backward)
         if is_next and not self._trains and not self._is_reading:
             self._end()
-        if not self._is_open or self._is_paused:
+        if not self._is_open or self._is_paused or self._begins_anew:
             self._begin()
-        self._was_called = True
+        self._was_called, self._had_gradients = True, self._had_gradients or with_gradients
         if self._data is not None:
             self._training_data.add(self._data)
 
     def backward_ended(self) -> None:
         """A backward pass that the script asked for is over."""
         self._has_backward = self._was_passed_back = True
+        if self._begins_anew and self._is_open and not self._is_paused:
+            self._begins_anew = False  # the optimizer was made between the first forward and its backward
+            self._training_data.add(self._data)
         if self._begins_anew or (self._trains and not self._has_model and not self._is_open):
             self._begin()
         if not self._trains and not self._has_model and not self._is_reading:
@@ -127,22 +130,23 @@ class StepRule:
         """Count anew when the training begins; what was evaluated is kept should none come."""
         if not self._has_begun or self._has_backward:
             return
-        self._begins_anew, self._was_called = True, False
+        self._begins_anew = True
         self._training_data.clear()
-        if self._is_open and not self._is_paused:
-            self._is_paused = True
+        may_be_of_training = self._had_gradients and not self._has_ended
+        if self._is_open and not self._is_paused and not may_be_of_training:
+            self._is_paused, self._was_called = True, False
             self._steps.pause()
 
     def _begin(self) -> None:
         if self._begins_anew:
-            self._begins_anew = False
+            self._begins_anew = self._was_called = False
             self._steps.restart()
         self._is_open, self._is_paused, self._has_begun = True, False, True
         self._steps.begin()
 
     def _end(self) -> None:
-        self._was_called = self._was_passed_back = False
+        self._was_called = self._had_gradients = self._was_passed_back = False
         self._stepped.clear()
         if self._is_open:
-            self._is_open = self._is_paused = False
+            self._is_open, self._is_paused, self._has_ended = False, False, True
             self._steps.end()
