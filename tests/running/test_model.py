@@ -183,6 +183,29 @@ def test_the_model_is_around_what_is_called_with_gradients(scripts, script, reco
     assert all(record in part.records for part in parts)
 
 
+ONE_AFTER_THE_OTHER = """
+for model in (student, teacher):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for (inputs,) in LOOP:
+        optimizer.zero_grad()
+        model(inputs).square().mean().backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("loop", ["[(inputs,) for inputs in data]", "DataLoader(TensorDataset(data), batch_size=None)"])
+def test_models_that_are_trained_one_after_the_other_are_recorded(scripts, loop):
+    name = scripts.write(START + ONE_AFTER_THE_OTHER.replace("LOOP", loop))
+
+    assert scripts.recorded("-o", "run", name).code == 0
+
+    parts = open_run(scripts.folder / "run").parts
+    assert [part.step for part in parts] == [0, 1, 2, 3, 4, 5]
+    modules = [{record for record in part.records if record.startswith("Module.")} for part in parts]
+    assert all("Module.Sequential.forward.0" in each for each in modules[:3])
+    assert all("Module.Linear.backward.0" in each for each in modules[3:])
+
+
 LOOSE_PARAMETER = """
 weight = nn.Parameter(torch.ones(4))
 optimizer = torch.optim.SGD([weight], lr=0.1)

@@ -63,7 +63,7 @@ class Events:
         self._patches.put(torch.autograd, "backward", self._backward_called)
         self._patches.put(GradScaler, "step", self._scaled_step)
         self._handles.append(register_optimizer_step_pre_hook(self._optimizer_steps))
-        self._watching_all.put(nn.Module, "__call__", self._any_module)
+        self.watch_all()
 
     def detach(self) -> None:
         self._watching_all.end()
@@ -71,6 +71,11 @@ class Events:
         for handle in self._handles:
             handle.remove()
         self._handles.clear()
+
+    def watch_all(self) -> None:
+        """See the calls of every module."""
+        if not self._watching_all:
+            self._watching_all.put(nn.Module, "__call__", self._any_module)
 
     def watch_alone(self, module: nn.Module) -> None:
         """See the calls of one module alone from here on: patching the class of all is not for ever."""
@@ -80,7 +85,8 @@ class Events:
         def only(original: Callable[..., Any]) -> Callable[..., Any]:
             @functools.wraps(original)
             def call(called: nn.Module, *args: Any, **kwargs: Any) -> Any:
-                if not torch.compiler.is_compiling() and watched() is called and self._is_here():
+                is_watched = watched is self._watched and watched() is called
+                if not torch.compiler.is_compiling() and is_watched and self._is_here():
                     self._rule.model_called(with_gradients=torch.is_grad_enabled())
                 return original(called, *args, **kwargs)
 

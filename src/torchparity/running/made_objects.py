@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -31,8 +31,11 @@ class MadeObjects:
     def detach(self) -> None:
         self._patches.end()
 
-    def see_optimizer(self, optimizer: Optimizer) -> None:
+    def see_optimizer(self, optimizer: Optimizer) -> bool:
+        """Note an optimizer; tell whether it is a new one."""
+        is_new = id(optimizer) not in self._optimizers
         _note(optimizer, self._optimizers)
+        return is_new
 
     @property
     def has_optimizers(self) -> bool:
@@ -47,15 +50,18 @@ class MadeObjects:
         groups = [len(group["params"]) for each in _living(self._optimizers) for group in each.param_groups]
         state = (self._ever, *self._optimizers, *groups)
         if self._trained[0] != state:
-            wanted = {id(tensor) for tensor in self.optimized()}
-            owners = (id(each) for each in _living(self._modules) if _own_tensors(each) & wanted)
-            self._trained = state, frozenset(owners)
+            self._trained = state, frozenset(id(each) for each in self._owners(self.optimized()))
         return self._trained[1]
+
+    def trained_by(self, optimizer: Optimizer) -> frozenset[int]:
+        """Return the identities of the modules that have a tensor of this optimizer as their own."""
+        return frozenset(id(each) for each in self._owners(_tensors_of(optimizer)))
 
     def is_called_by_forward(self, optimizer: Optimizer) -> bool:
         """Tell whether an optimizer trains modules that can be called; a ParameterDict cannot."""
-        wanted = {id(tensor) for tensor in _tensors_of(optimizer)}
-        owners = [each for each in _living(self._modules) if _own_tensors(each) & wanted]
+        owners = self._owners(_tensors_of(optimizer))
+        if any(_has_forward(owner) for owner in owners):
+            return True
         return any(_has_forward(each) for owner in owners for each in self._with_all_around(owner))
 
     def outermost(self, module: nn.Module) -> nn.Module:
@@ -75,6 +81,10 @@ class MadeObjects:
                 models.append(self.outermost(owner))
                 covered.update(id(each) for each in models[-1].modules())
         return models
+
+    def _owners(self, tensors: Iterable[torch.Tensor]) -> list[nn.Module]:
+        wanted = {id(tensor) for tensor in tensors}
+        return [each for each in _living(self._modules) if _own_tensors(each) & wanted]
 
     def _with_all_around(self, module: nn.Module) -> list[nn.Module]:
         """Return a module and those that have it inside."""

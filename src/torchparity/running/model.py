@@ -8,6 +8,7 @@ from operator import attrgetter
 from typing import Any
 
 from torch import nn
+from torch.optim.optimizer import Optimizer
 
 from torchparity.running.made_objects import MadeObjects
 
@@ -30,11 +31,26 @@ class ModelSearch:
         self._name, self._made = name, made
         self.model: nn.Module | None = None
         self._evidence = Evidence.NONE
+        self._trained_now: frozenset[int] = frozenset()  # modules of an optimizer that was made later
         self._classes: dict[str, None] = {}
 
     @property
     def is_settled(self) -> bool:
         return self._evidence is Evidence.TRAINED
+
+    @property
+    def is_looking_again(self) -> bool:
+        return bool(self._trained_now)
+
+    def look_again(self, optimizer: Optimizer) -> bool:
+        """Look for another model where an optimizer trains nothing of this one; tell whether that is so."""
+        if not self.is_settled or self._name is not None or self.model is None:
+            return False
+        trained = self._made.trained_by(optimizer)
+        if not trained or any(id(each) in trained for each in self.model.modules()):
+            return False
+        self._trained_now, self._evidence = trained, Evidence.WITH_GRADIENTS
+        return True
 
     def look(self, called: nn.Module, *, with_gradients: bool) -> bool:
         """Look at a module that is about to be called; tell whether the model, or a better one, is found."""
@@ -45,7 +61,7 @@ class ModelSearch:
             return False
         model = self._made.outermost(called) if self._name is None else _named(self._name, called)
         if model is not None:
-            self.model, self._evidence = model, evidence
+            self.model, self._evidence, self._trained_now = model, evidence, frozenset()
         return model is not None
 
     def called_classes(self) -> list[str]:
@@ -64,7 +80,7 @@ class ModelSearch:
         if self._name is not None:
             self._classes.setdefault(type(called).__name__)
             return Evidence.TRAINED
-        if trained := self._made.trained_modules():
+        if trained := self._trained_now or self._made.trained_modules():
             return Evidence.TRAINED if any(id(each) in trained for each in called.modules()) else Evidence.NONE
         if self._made.has_optimizers:  # of other tensors: an image, or copies of the model's parameters
             return Evidence.TRAINED if with_gradients else Evidence.NONE

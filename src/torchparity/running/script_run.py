@@ -143,12 +143,17 @@ class ScriptRun:
 
     def optimizer_seen(self, optimizer: Optimizer) -> bool:
         """Note an optimizer; tell whether the modules that it trains can be called."""
-        self._made.see_optimizer(optimizer)
-        is_called = attempted(lambda: self._made.is_called_by_forward(optimizer))
+        is_called = attempted(lambda: self._note(optimizer))
         if isinstance(is_called, Exception):
             self._fail(is_called)
             return True
         return is_called
+
+    def _note(self, optimizer: Optimizer) -> bool:
+        is_new = self._made.see_optimizer(optimizer)
+        if is_new and not self._is_over and self._search.look_again(optimizer):
+            self._events.watch_all()
+        return self._made.is_called_by_forward(optimizer)
 
     def called(self, module: nn.Module, *, with_gradients: bool) -> nn.Module | None:
         """Take a module that is called, or what is around it, for the model; return whose calls to watch."""
@@ -160,6 +165,8 @@ class ScriptRun:
 
     def _look(self, called: nn.Module, with_gradients: bool) -> nn.Module | None:
         before = self._search.model
+        if self._search.is_looking_again and not self._rule.is_between_steps:
+            return None
         if self._is_over or not self._search.look(called, with_gradients=with_gradients):
             return None
         model = self._search.model

@@ -49,6 +49,11 @@ class StepRule:
         """True where nothing has happened yet in the step in hand."""
         return not (self._was_called or self._was_passed_back or self._stepped)
 
+    @property
+    def is_between_steps(self) -> bool:
+        """True where the model was not called since an optimizer stepped."""
+        return bool(self._stepped) or not self._was_called
+
     def optimizer_made(self, *, of_modules: bool) -> None:
         """An optimizer was made; where it has no parameters of modules, no call of a model will begin a step."""
         if not self._trains:
