@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import nn
 
+from tests.running.test_model import FEATURES_FIRST, START
 from torchparity import cli, open_run
 from torchparity.running.checksums import checksum_of, weights_of
 from torchparity.storage.step_checksums import read_checksums
@@ -164,6 +165,15 @@ def test_tensors_without_a_module_have_checksums(scripts):
     kept = read_checksums(scripts.folder / "run", 0)
     assert [each.step for each in kept.steps] == [0, 1, 2]
     assert len({kept.start, *(each.weights for each in kept.steps)}) == 4
+
+
+def test_the_checksums_of_an_evaluation_are_forgotten_when_the_training_begins(scripts):
+    name = scripts.write(START + FEATURES_FIRST)
+
+    assert scripts.recorded("--checksum-every", 2, "-o", "run", name).code == 0
+
+    kept = read_checksums(scripts.folder / "run", 0)
+    assert [(each.step, len(each.losses)) for each in kept.steps] == [(0, 1), (2, 1)]
 
 
 def test_a_wrapped_model_has_the_checksum_of_the_model(scripts, capfd):
