@@ -10,7 +10,6 @@ import pytest
 import torch
 from torch import nn
 
-from tests.running.test_model import FEATURES_FIRST, START
 from torchparity import cli, open_run
 from torchparity.running.checksums import checksum_of, weights_of
 from torchparity.storage.step_checksums import read_checksums
@@ -167,8 +166,21 @@ def test_tensors_without_a_module_have_checksums(scripts):
     assert len({kept.start, *(each.weights for each in kept.steps)}) == 4
 
 
+EVALUATED_BEFORE = """
+import torch
+from torch import nn
+model = nn.Linear(4, 1)
+with torch.no_grad():
+    print([model(torch.ones(4)).item() for _ in range(5)])
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(3):
+    model(torch.ones(4)).sum().backward()
+    optimizer.step()
+"""
+
+
 def test_the_checksums_of_an_evaluation_are_forgotten_when_the_training_begins(scripts):
-    name = scripts.write(START + FEATURES_FIRST)
+    name = scripts.write(EVALUATED_BEFORE)
 
     assert scripts.recorded("--checksum-every", 2, "-o", "run", name).code == 0
 
