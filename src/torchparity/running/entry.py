@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from torchparity.errors import ParityError
 from torchparity.running.asked import Asked
 from torchparity.running.outcome import Keeping, Outcome
 from torchparity.running.script import Script, show_failure
-from torchparity.running.stopping import LastStepDone, Stopping
+from torchparity.running.stopping import Stopping
 from torchparity.running.threads import ScriptThreads
 from torchparity.running.torch_import import TorchImport
 
@@ -48,29 +47,21 @@ def run_script(script: Script, asked: Asked) -> int:
     if asked.stop_after:
         stopping.attach()
     TorchImport(record).attach()
-    error = _raised_by(script.run)
-    if os.getpid() != process:  # a child that the script forked came to its end here
-        return _exit_code(error)
+    error = stopping.run(script.run)
     code = _exit_code(error)
-    if not isinstance(error, LastStepDone):
-        error = _raised_by(threads.wait) or error  # as python does when a script has come to its end
+    if os.getpid() != process:  # a child that the script forked came to its end here
+        return code
+    if stopping.ended_after is None:
+        error = stopping.run(threads.wait) or error  # as python does when a script has come to its end
     stopping.detach()
     for recording in started:
-        recording.close(None if isinstance(error, LastStepDone) else error)
+        recording.close(None if stopping.ended_after is not None else error)
         recording.detach()
     logs.detach()
     problem = [] if code else _problem(outcome, asked, config.level)
-    outcome.tell(problem, f"step {error.step}" if isinstance(error, LastStepDone) else None)
+    outcome.tell(problem, stopping.ended_after)
     is_empty = bool(config.step) and not asked.has_recorded()
     return code or (NOTHING_RECORDED if outcome.failures or problem or is_empty else 0)
-
-
-def _raised_by(work: Callable[[], None]) -> BaseException | None:
-    try:
-        work()
-    except BaseException as raised:  # noqa: BLE001 - whatever it is, it is the script's and passes through
-        return raised
-    return None
 
 
 def _exit_code(error: BaseException | None) -> int:

@@ -33,11 +33,12 @@ class Outcome:
         finally:
             self.closing += caught.getvalue().splitlines()
 
-    def tell(self, problems: Sequence[str], ended_after: str | None) -> None:
-        """Print everything to stderr, what went wrong before what there is."""
+    def tell(self, problems: Sequence[str], ended_after: int | None) -> None:
+        """Print everything to stderr, what went wrong before what there is; the script was ended after a step."""
         sentences = [f"torchparity: {sentence}" for sentence in (*self.failures, *problems)]
-        ended = [f"torchparity: the script was ended after {ended_after}, as --stop-after asks."] if ended_after else []
-        lines = [*self.lines, *sentences, *self.closing, *ended]
+        lines = [*self.lines, *sentences, *self.closing]
+        if ended_after is not None:
+            lines.append(f"torchparity: the script was ended after step {ended_after}, as --stop-after asks.")
         with suppress(OSError, ValueError, AttributeError):  # nobody reads it, or the script has closed it
             print(*(f"{line}\n" for line in lines), sep="", end="", file=sys.stderr, flush=True)  # noqa: T201
 
