@@ -58,7 +58,7 @@ ALLOWED = {
         *("calls", "config", "devices", "errors", "kernels", "naming", "ops", "records", "storage", "tensors", "text"),
     },
     "running": {"calls", "config", "errors", "kernels", "recording", "storage", "tensors", "text"},
-    "integrations": {"config", "in_lockstep", "recording"},
+    "integrations": {"calls", "config", "in_lockstep", "recording"},
     "comparing": {
         *("errors", "kernels", "naming", "overwrites", "plugins", "records", "report", "storage", "text", "version"),
         *("spellings", "whole_file"),

@@ -77,6 +77,40 @@ def test_an_evaluation_between_steps_is_left_out(tmp_path):
     assert all("Module.GPT2LMHeadModel.forward.1" not in part.records for part in parts)
 
 
+class Failing(transformers.TrainerCallback):
+    """Fails after the gradients of step 1 are there, before the optimizer uses them."""
+
+    def on_pre_optimizer_step(self, args, state, control, **kwargs):
+        if state.global_step == 1:
+            raise ValueError("no more")
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("place", ["forward", "optimizer"])
+def test_a_training_that_fails_leaves_no_hooks_and_what_was_recorded(tmp_path, capsys, place):
+    from torchparity.integrations.transformers import ParityCallback
+
+    model = small_model()
+    trainer = trainer_of(model, tmp_path / "out", ParityCallback(tmp_path / "run"), max_steps=3)
+    if place == "optimizer":
+        trainer.add_callback(Failing())
+    else:
+        data = list(trainer.train_dataset)
+        trainer.train_dataset = [*data[:2], {"input_ids": TOKENS[0] + 10**6, "labels": TOKENS[0]}, data[3]]
+        trainer._get_train_sampler = lambda *_: torch.utils.data.SequentialSampler(trainer.train_dataset)
+    before = torch._C._len_torch_function_stack()
+
+    with pytest.raises((ValueError, IndexError)) as failure:
+        trainer.train()
+
+    assert f"step 1 was cut off by {failure.type.__name__}" in capsys.readouterr().out
+    assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
+    assert torch._C._len_torch_function_stack() == before
+    assert "_run_epoch" not in vars(trainer) and "training_step" not in vars(trainer)
+    first = torchparity.open_run(tmp_path / "run").parts[0]
+    assert "Module.GPT2LMHeadModel.backward.0" in first.records
+
+
 def test_importing_torchparity_imports_no_trainer():
     names = "('torch', 'transformers', 'lightning', 'accelerate')"
     code = f"import sys, torchparity.integrations; print([name for name in {names} if name in sys.modules])"

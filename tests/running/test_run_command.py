@@ -12,6 +12,7 @@ import pytest
 from torchparity import cli, open_run
 from torchparity.cli import run
 from torchparity.config import RecordingLevel, RecordingTask
+from torchparity.storage.step_checksums import read_checksums
 
 PLAIN_LOOP = Path(__file__).parent / "scripts" / "plain_loop.py"
 HOW_IT_WAS_RUN = """
@@ -81,7 +82,14 @@ def own_frames(traceback):
         ([], "run needs a script: torchparity run [options] train.py, or -m module."),
         (["--stepz", "1", "a.py"], "run has no option '--stepz'. Did you mean '--steps'?"),
         (["--stop-after", "a.py"], "--stop-after ends the script after the last step of --steps; say which, "),
-        (["--steps", "2-1", str(PLAIN_LOOP)], "torchparity run: field 'step' is ['2-1']; it must be a list of numbers"),
+        (["--steps", "2-1", str(PLAIN_LOOP)], "--steps is '2-1', which ends before it begins; did you mean 1-2?"),
+        (
+            ["--steps", "one", str(PLAIN_LOOP)],
+            "--steps is 'one'; it takes numbers from 0 to 1000000 and spans, such as",
+        ),
+        (["--steps", "1,", str(PLAIN_LOOP)], "--steps is '1,'; it takes numbers from 0 to 1000000 and spans, such as"),
+        (["-o", "a/rank0", str(PLAIN_LOOP)], "a/rank0 is how a run names the folder of a step; choose another name"),
+        (["-o", "step0", str(PLAIN_LOOP)], "step0 is how a run names the folder of a step; choose another name"),
     ],
 )
 def test_what_cannot_be_run_is_refused_in_one_sentence(capsys, monkeypatch, words, sentence):
@@ -99,13 +107,22 @@ def test_tasks_and_levels_are_those_of_the_settings():
     assert {*run.LEVELS, "debug"} == set(get_args(RecordingLevel))
 
 
-def test_a_run_that_is_there_is_refused_before_the_script_runs(linear_run, tmp_path):
-    script = written(tmp_path, "print('began')")
+def test_a_run_that_is_there_is_refused_before_the_script_runs(linear_run, scripts):
+    done = scripts.recorded("-o", linear_run, scripts.write("print('began')"))
 
-    done = recorded("-o", linear_run, script, folder=tmp_path)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(f"torchparity: {linear_run} already holds a run;")
 
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(f"torchparity: {linear_run} already holds a run;")
+
+@pytest.mark.parametrize("inside", ["step0/rank0/deeper", "step0/other"])
+def test_a_folder_inside_of_a_run_is_refused_before_the_script_runs(linear_run, scripts, inside):
+    before = sorted(linear_run.rglob("*"))
+
+    done = scripts.recorded("-o", linear_run / inside, scripts.write("print('began')"))
+
+    assert (done.code, done.out) == (2, "")
+    assert f"is inside of the run {linear_run}; choose a folder outside of it" in done.err
+    assert sorted(linear_run.rglob("*")) == before
 
 
 @pytest.mark.parametrize("start", [["script.py"], ["./script.py"], ["-m", "script"], ["-m", "package"]])
@@ -137,6 +154,14 @@ def test_the_end_of_a_script_is_its_own(tmp_path, code):
     assert ours.stderr.startswith(bare.stderr)
 
 
+def test_the_failure_of_a_script_before_it_imports_torch_is_all_that_is_said(tmp_path):
+    script = written(tmp_path, "raise SystemExit('no data')")
+
+    bare, ours = python(script, folder=tmp_path), recorded(script, folder=tmp_path)
+
+    assert (ours.returncode, ours.stderr) == (bare.returncode, bare.stderr) == (1, "no data\n")
+
+
 def test_a_script_that_fails_fails_as_before_and_what_was_recorded_is_kept(tmp_path):
     script = written(tmp_path, FAILING)
 
@@ -150,33 +175,42 @@ def test_a_script_that_fails_fails_as_before_and_what_was_recorded_is_kept(tmp_p
     assert "Module.layer.Linear.backward.0" in parts[1].records
 
 
-def test_only_the_wanted_steps_are_recorded_and_the_script_runs_on(tmp_path):
-    bare = python(PLAIN_LOOP, 5, folder=tmp_path)
+def test_only_the_wanted_steps_are_recorded_and_the_script_runs_on(scripts):
+    bare = scripts.bare(PLAIN_LOOP, 5)
 
-    ours = recorded("--steps", "1,3-3", "--level", "L0", "--model", "Linear", PLAIN_LOOP, 5, folder=tmp_path)
+    ours = scripts.recorded("--steps", "1,3-3", "--level", "L0", "--model", "Linear", PLAIN_LOOP, 5)
 
-    assert (ours.returncode, ours.stdout) == (0, bare.stdout)
-    parts = open_run(tmp_path / "parity_run").parts
+    assert (ours.code, ours.out) == (0, bare.out)
+    parts = open_run(scripts.folder / "parity_run").parts
     assert [part.step for part in parts] == [1, 3]
     forward = [record for part in parts for record in part.records if ".forward" in record]
     assert forward == ["Module.Linear.forward.0"] * 2
 
 
-def test_the_script_is_ended_after_the_last_wanted_step_where_that_is_asked_for(tmp_path):
-    ours = recorded("--steps", "0-1", "--stop-after", "--task", "tensor", "-o", "run", PLAIN_LOOP, 9, folder=tmp_path)
+def test_the_script_is_ended_after_the_last_wanted_step_where_that_is_asked_for(scripts):
+    ours = scripts.recorded("--steps", "0-1", "--stop-after", "--task", "tensor", "-o", "run", PLAIN_LOOP, 9)
 
-    assert ours.returncode == 0
-    assert ours.stdout.count("loss") == 1  # of step 0: the second is printed after the step
-    assert ours.stderr.splitlines()[-1] == "torchparity: the script was ended after step 1, as --stop-after asks."
-    assert [part.step for part in open_run(tmp_path / "run").parts] == [0, 1]
+    assert ours.code == 0
+    assert ours.out.count("loss") == 1  # of step 0: the second is printed after the step
+    assert ours.err.splitlines()[-1] == "torchparity: the script was ended after step 1, as --stop-after asks."
+    assert [part.step for part in open_run(scripts.folder / "run").parts] == [0, 1]
 
 
-def test_a_script_that_never_steps_is_told(tmp_path):
-    ours = recorded(written(tmp_path, "import torch\nprint(torch.ones(2).sum())"), folder=tmp_path)
+@pytest.mark.parametrize("options", [[], ["--checksum-every", "1"], ["--stop-after"]])
+def test_steps_that_never_come_are_told(scripts, options):
+    ours = scripts.recorded("--steps", "9", *options, PLAIN_LOOP, 2)
 
-    assert (ours.returncode, ours.stdout) == (2, "tensor(2.)\n")
-    assert ours.stderr.startswith("torchparity: nothing was recorded: no step came, ")
-    assert ours.stderr.count("\n") == 1
+    assert ours.code == 2
+    assert "recorded nothing" in ours.err
+    assert "step 9 was asked for, and steps 0 to 1 came" in ours.err
+
+
+def test_a_script_that_never_steps_is_told(scripts):
+    ours = scripts.recorded(scripts.write("import torch\nprint(torch.ones(2).sum())"))
+
+    assert (ours.code, ours.out) == (2, "tensor(2.)\n")
+    assert ours.err.startswith("torchparity: nothing was recorded: no step came, ")
+    assert ours.err.count("\n") == 1
 
 
 def test_a_script_that_asks_for_torch_before_it_imports_it(tmp_path):
@@ -188,24 +222,30 @@ def test_a_script_that_asks_for_torch_before_it_imports_it(tmp_path):
     assert list(open_run(tmp_path / "run").steps) == [0, 1]
 
 
-def test_a_script_without_modules_is_recorded_by_its_functions_alone(tmp_path):
-    script = written(tmp_path, FUNCTIONAL)
+def test_a_script_without_modules_is_recorded_by_its_functions_alone(scripts):
+    script = scripts.write(FUNCTIONAL)
 
-    with_modules, functions = (
-        recorded("--level", level, "-o", level, script, folder=tmp_path) for level in ("mix", "L1")
-    )
+    with_modules, functions = (scripts.recorded("--level", level, "-o", level, script) for level in ("mix", "L1"))
 
-    assert with_modules.returncode == 2
-    assert "no model was found for level mix" in with_modules.stderr
-    assert "use --level L1" in with_modules.stderr
-    assert functions.returncode == 0, functions.stderr
-    first, second = open_run(tmp_path / "L1").parts[:2]
+    assert with_modules.code == 2
+    assert "no model was found for level mix" in with_modules.err
+    assert "use --level L1" in with_modules.err
+    assert functions.code == 0, functions.err
+    first, second = open_run(scripts.folder / "L1").parts[:2]
     assert "Tensor.mul.0.forward" in first.records
     assert "Tensor.mul.0.backward" in second.records
 
 
-def test_a_model_that_is_not_there_is_told_by_the_name_that_was_given(tmp_path):
-    ours = recorded("--model", "network", PLAIN_LOOP, 1, folder=tmp_path)
+def test_a_model_that_is_not_there_is_told_by_the_name_that_was_given(scripts):
+    ours = scripts.recorded("--model", "network", PLAIN_LOOP, 1)
 
-    assert ours.returncode == 2
-    assert "the script has no module 'network' that is called" in ours.stderr
+    assert ours.code == 2
+    assert ours.err.startswith(
+        "torchparity: the script calls no module 'network'; it calls Sequential, Linear; --model takes a variable"
+    )
+
+
+def test_what_the_script_is_told_to_do_is_kept_with_the_name_of_the_model(scripts):
+    assert scripts.recorded("--checksum-every", 1, "--model", "Linear", "-o", "run", PLAIN_LOOP, 1).code == 0
+
+    assert read_checksums(scripts.folder / "run", 0).command == ["--model", "Linear", str(PLAIN_LOOP), "1"]

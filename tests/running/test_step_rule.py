@@ -14,6 +14,9 @@ class Written:
         self.words = []
         self.rule = StepRule(self)
 
+    def restart(self):
+        self.words.append("anew")
+
     def begin(self):
         self.words.append("[")
 
@@ -30,6 +33,7 @@ class Written:
             "make-functional": lambda: rule.optimizer_made(of_modules=False),
             "call": lambda: rule.model_called(with_gradients=True),
             "look": lambda: rule.model_called(with_gradients=False),
+            "other": rule.model_replaced,
             "back": rule.backward_ended,
             "step": lambda: rule.optimizer_stepped("A"),
             "step-other": lambda: rule.optimizer_stepped("B"),
@@ -98,6 +102,39 @@ class Written:
             id="one batch for ever",
         ),
         pytest.param("back back", "back [ back ] [", id="no model"),
+        pytest.param("make back step back step", "make back [ step ] [ back step ] [", id="no module is called"),
+        pytest.param(
+            "look look make call back step call back step",
+            "[ look ] [ look make | anew [ call back step ] [ call back step ]",
+            id="evaluation before the optimizer",
+        ),
+        pytest.param(
+            "held-out look held-out look last make batch call back step last held-out look last",
+            "[ held-out look ] [ held-out look ] last make anew [ batch call back step ] last held-out look last",
+            id="features before the optimizer",
+        ),
+        pytest.param("look make", "[ look make |", id="an optimizer that is not used"),
+        pytest.param(
+            "call make back step call back step",
+            "[ call make back step ] [ call back step ]",
+            id="an optimizer made after the first forward",
+        ),
+        pytest.param(
+            "call make call back step call back step",
+            "[ call make anew [ call back step ] [ call back step ]",
+            id="a first call for the shapes of lazy modules",
+        ),
+        pytest.param(
+            "batch call make back step batch call back step last",
+            "[ batch call make back step ] [ batch call back step ] last",
+            id="an optimizer made in the first batch",
+        ),
+        pytest.param(
+            "look other call back call back", "[ look other | anew [ call back ] [ call back", id="a teacher first"
+        ),
+        pytest.param(
+            "call back make call back step", "[ call back make call back step ]", id="an optimizer after a backward"
+        ),
         pytest.param(
             "make-functional back step back step", "make-functional [ back step ] [ back step ] [", id="tensors"
         ),

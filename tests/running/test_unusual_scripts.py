@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import pytest
 
 from torchparity import open_run
@@ -81,17 +77,13 @@ for _ in range(3):
         pytest.param(CLOSURES, "Module.Linear.forward.2", id="closures"),
     ],
 )
-def test_three_iterations_are_three_steps(tmp_path, script, record):
-    (tmp_path / "script.py").write_text(script)
-    starts = (["script.py"], ["-m", "torchparity", "run", "-o", "run", "script.py"])
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    processes = [subprocess.Popen([sys.executable, *words], cwd=tmp_path, env=environment, **pipes) for words in starts]
+def test_three_iterations_are_three_steps(scripts, script, record):
+    name = scripts.write(script)
 
-    (bare, _), (recorded, said) = (process.communicate(timeout=100) for process in processes)
+    bare, recorded = scripts.bare(name), scripts.recorded("-o", "run", name)
 
-    assert [process.returncode for process in processes] == [0, 0], said.decode()
-    assert bare and recorded == bare
-    parts = open_run(tmp_path / "run").parts
+    assert recorded.code == 0, recorded.err
+    assert bare.out and recorded.out == bare.out
+    parts = open_run(scripts.folder / "run").parts
     assert [part.step for part in parts] == [0, 1, 2]
     assert all(record in part.records for part in parts)

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from torchparity.comparing.first_step import first_step
-from torchparity.errors import DamagedFileError
+from torchparity.errors import DamagedFileError, RunNotFoundError
 from torchparity.storage.step_checksums import (
     ChecksumWriter,
     StepChecksum,
@@ -17,10 +17,10 @@ from torchparity.storage.step_checksums import (
 )
 
 
-def write(folder, steps, rank=0, start="0"):
-    writer = ChecksumWriter(checksum_file(folder, rank), every=1, command=["a b.py"], start=start)
-    for number, (weights, loss) in enumerate(steps):
-        writer.add(StepChecksum(number, weights, loss))
+def write(folder, steps, rank=0, start="0", command=("a b.py",)):
+    writer = ChecksumWriter(checksum_file(folder, rank), every=1, command=command, start=start)
+    for number, (weights, *losses) in enumerate(steps):
+        writer.add(StepChecksum(number, weights, tuple(losses)))
     return folder
 
 
@@ -28,7 +28,7 @@ def test_what_was_written_is_read(tmp_path):
     write(tmp_path, [("1", "nan"), ("2", "0.5")], rank=3)
 
     assert ranks_with_checksums(tmp_path) == [3]
-    assert read_checksums(tmp_path, 3).steps == [StepChecksum(0, "1", "nan"), StepChecksum(1, "2", "0.5")]
+    assert read_checksums(tmp_path, 3).steps == [StepChecksum(0, "1", ("nan",)), StepChecksum(1, "2", ("0.5",))]
 
 
 def test_a_line_that_was_cut_off_is_left_out(tmp_path):
@@ -64,34 +64,93 @@ def test_a_folder_that_is_none_has_no_checksums(tmp_path):
     assert first_step(tmp_path, tmp_path) is None
 
 
+BASELINE = [("1", "0.1"), ("2", "0.2", "0.3")]
+
+
 @pytest.mark.parametrize(
-    ("candidate", "start", "differs", "said"),
+    ("candidate", "start", "verdict", "said"),
     [
-        ([("1", "0.1"), ("2", "0.2")], "0", False, "rank 0: Weights and losses of 2 steps are equal, up to step 1."),
-        ([("1", "0.1"), ("3", "0.2")], "0", True, "rank 0: The first step that differs is step 1: the weights differ."),
-        ([("9", "0.1"), ("2", "7.0")], "0", True, "rank 0: The first step that differs is step 0: the weights differ."),
-        ([], "0", False, "rank 0: The runs have no checksum of a common step."),
-        ([("1", "0.1")], "5", True, "rank 0: The weights differ before the first step: the models are not "),
+        (BASELINE, "0", "agree", "rank 0: Weights and losses of 2 steps are equal, up to step 1."),
+        ([("1", "0.1"), ("3", "0.2", "0.3")], "0", "divergence", "The first step that differs is step 1: the weights"),
+        ([("9", "0.1"), ("2", "7.0")], "0", "divergence", "The first step that differs is step 0: the weights differ."),
+        ([("1", "7")], "0", "divergence", "step 0: the loss is 7, the baseline's 0.1."),
+        ([BASELINE[0], ("2", "7", "0.3")], "0", "divergence", "step 1: loss 1 of 2 is 7, the baseline's 0.2."),
+        (
+            [BASELINE[0], ("2", "0.2")],
+            "0",
+            "divergence",
+            "step 1: backward was called on 1 loss, in the baseline on 2.",
+        ),
+        ([], "0", "cannot tell", "rank 0: The runs have no checksum of a common step: none against steps 0 to 1"),
+        ([("1", "0.1")], "5", "divergence", "The weights differ before the first step: the models are not "),
     ],
 )
-def test_the_first_step_that_differs_is_found(tmp_path, candidate, start, differs, said):
+def test_the_first_step_that_differs_is_found(tmp_path, candidate, start, verdict, said):
     own = write(tmp_path / "candidate", candidate, start=start)
 
-    found = first_step(own, write(tmp_path / "baseline", [("1", "0.1"), ("2", "0.2")]))
+    found = first_step(own, write(tmp_path / "baseline", BASELINE))
 
-    assert found.differs is differs
-    assert found.lines[0].startswith(said)
+    assert found.verdict == verdict
+    assert said in found.lines[0]
 
 
-def test_of_several_ranks_the_first_that_parts_is_told(tmp_path):
+def test_of_several_ranks_the_first_that_parts_is_told_with_the_commands_for_both_runs(tmp_path):
     right, wrong = [("1", "1"), ("2", "2")], [("1", "1"), ("2", "9")]
     for rank, steps in ((0, right), (1, wrong)):
-        write(tmp_path / "candidate", steps, rank)
-        write(tmp_path / "baseline", right, rank)
+        write(tmp_path / "candidate", steps, rank, command=("--model", "net", "a b.py"))
+        write(tmp_path / "baseline", right, rank, command=("-m", "train"))
 
     lines = first_step(tmp_path / "candidate", tmp_path / "baseline").lines
 
+    start = "torchrun --nproc-per-node 2 -m torchparity run --steps 1 --stop-after"
     assert lines == [
         "rank 1: The first step that differs is step 1: the loss is 9, the baseline's 2.",
-        "Record it: torchparity run --steps 1 -o step1 'a b.py'",
+        "Record it in both runs, and compare:",
+        f"  {start} -o candidate_step1 --model net 'a b.py'",
+        f"  {start} -o baseline_step1 -m train",
+        "  torchparity compare candidate_step1 baseline_step1",
     ]
+
+
+@pytest.mark.parametrize(
+    ("steps", "who"), [(1, "The baseline goes on to step 3"), (9, "The candidate goes on to step 8")]
+)
+def test_runs_of_other_lengths_are_said_to_be(tmp_path, steps, who):
+    lengths = {"candidate": steps, "baseline": 4}
+    runs = [write(tmp_path / name, [(str(step), "0.5") for step in range(many)]) for name, many in lengths.items()]
+
+    found = first_step(*runs)
+
+    assert found.verdict == "agree"
+    assert found.lines[1].startswith(who)
+    assert (found.exit_code("never"), found.exit_code("divergence"), found.exit_code("any")) == (0, 0, 1)
+
+
+def test_ranks_of_one_run_alone_are_told(tmp_path):
+    for rank in (0, 1):
+        write(tmp_path / "candidate", BASELINE, rank)
+    write(tmp_path / "baseline", BASELINE)
+
+    found = first_step(tmp_path / "candidate", tmp_path / "baseline")
+
+    assert found.lines[1] == "rank 1 is in the candidate alone."
+    assert found.exit_code("any") == 1
+
+
+def test_checksums_of_one_run_alone_cannot_be_compared(tmp_path):
+    write(tmp_path / "candidate", BASELINE)
+    write(tmp_path / "other rank", BASELINE, rank=1)
+
+    with pytest.raises(RunNotFoundError, match=r"candidate has checksums of steps and no recorded step, .*nowhere has"):
+        first_step(tmp_path / "candidate", tmp_path / "nowhere")
+    with pytest.raises(RunNotFoundError, match="no common rank: rank 0 against rank 1"):
+        first_step(tmp_path / "candidate", tmp_path / "other rank")
+
+
+@pytest.mark.parametrize(("loss", "codes"), [("0.1", (0, 0)), ("7", (0, 1)), (None, (2, 2))])
+def test_the_exit_code_says_whether_steps_differ(tmp_path, loss, codes):
+    own = write(tmp_path / "candidate", [] if loss is None else [("1", loss)])
+
+    found = first_step(own, write(tmp_path / "baseline", [("1", "0.1")]))
+
+    assert (found.exit_code("never"), found.exit_code("divergence")) == codes

@@ -12,6 +12,7 @@ from torch import nn
 from torchparity.calls.bypass.compiled import CompiledRegions
 from torchparity.calls.bypass.cuda_graphs import CudaGraphs
 from torchparity.calls.bypass.fast_paths import FastPaths
+from torchparity.calls.bypass.pickling import PicklingGuard
 from torchparity.calls.bypass.scripting import ScriptingGuard
 from torchparity.calls.dispatcher import Dispatcher
 from torchparity.calls.guard.mode_stack import put_below, take_off
@@ -42,7 +43,7 @@ class Interceptors:
             dispatcher, self._apis, self._fast_paths, name_of=self._modules.name_of, hooked=self._hooked
         )
         self._cuda_graphs = CudaGraphs(dispatcher)
-        self._scripting = ScriptingGuard()
+        self._guards = (ScriptingGuard(), PicklingGuard())  # against those who look at hooks
 
     def attach(self, model: nn.Module | Sequence[nn.Module] | None) -> None:
         """See calls from here on."""
@@ -61,7 +62,7 @@ class Interceptors:
     def attach_model(self, model: nn.Module | Sequence[nn.Module]) -> None:
         """See the calls of a model's modules."""
         self._modules.attach(model)
-        self._scripting.attach()
+        self._guard_hooks()
 
     def detach(self) -> None:
         """See no more calls; gradients of those that were seen still arrive until `end_step`."""
@@ -80,7 +81,8 @@ class Interceptors:
 
     def end_step(self) -> None:
         take_off(self._apis)  # where `detach` came from within a call, torch has put it back since
-        self._scripting.detach()
+        for guard in self._guards:
+            guard.detach()
         for modules in (self._modules, self._one_module):
             modules.detach()
             modules.begin_step()
@@ -90,7 +92,7 @@ class Interceptors:
         counted_as = f"Module.{name}.{type(module).__name__}"
         self._apis.is_muted = True
         self._modules.pause(besides=counted_as)
-        self._scripting.attach()
+        self._guard_hooks()
         has_gradients = not self._modules.hears_as(module, counted_as)
         self._one_module.attach_one(module, counted_as, has_gradients=has_gradients)
 
@@ -118,6 +120,10 @@ class Interceptors:
 
     def _hooked(self) -> Iterator[nn.Module]:
         return itertools.chain(self._modules.hooked(), self._one_module.hooked())
+
+    def _guard_hooks(self) -> None:
+        for guard in self._guards:
+            guard.attach()
 
     def _unmute_apis(self) -> None:
         self._apis.is_muted = not self._sees_apis

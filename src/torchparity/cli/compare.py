@@ -96,9 +96,10 @@ def _run(options: Namespace) -> int:
     formats = _formats_asked(options)
     checksums = first_step(candidate, baseline)
     if checksums is not None:
-        _report_checksums(checksums, options)
-        if not any(any(run.glob("step*")) for run in (candidate, baseline)):
-            return int(checksums.differs and options.fail_on != "never")
+        is_all = not all(any(run.glob("step*")) for run in (candidate, baseline))
+        _report_checksums(checksums, options, is_all=is_all)
+        if is_all:
+            return checksums.exit_code(options.fail_on)
     if folder is not None:
         _refuse_unwritable(folder)
     with progress() as show:
@@ -111,15 +112,22 @@ def _run(options: Namespace) -> int:
         _report(comparison, written, options)
     except BrokenPipeError:
         forget_stdout()  # nobody reads on, but the exit code still tells whether the runs differ
-    return exit_code(comparison.verdict, options.fail_on, options.fail_on == "any" and comparison.has_differences)
+    of_steps = exit_code(comparison.verdict, options.fail_on, options.fail_on == "any" and comparison.has_differences)
+    parts = checksums is not None and checksums.exit_code(options.fail_on) == 1
+    return 1 if parts else of_steps
 
 
-def _report_checksums(checksums: FirstStep, options: Namespace) -> None:
-    """Say what `torchparity run --checksum-every` kept; beside an answer for programs on stderr."""
-    from torchparity.text import one_line
+def _report_checksums(checksums: FirstStep, options: Namespace, *, is_all: bool) -> None:
+    """Say what `torchparity run --checksum-every` kept; `is_all` where no recorded steps can be compared besides."""
+    import json
 
-    for line in checksums.lines:
-        print(one_line(line), file=sys.stderr if options.json else sys.stdout)
+    from torchparity.text import printable
+
+    if options.json and is_all:
+        print(json.dumps(checksums.as_json(options.fail_on), indent=2))
+        return
+    for line in checksums.lines:  # beside an answer for programs on stderr
+        print(printable(line), file=sys.stderr if options.json else sys.stdout)
 
 
 def _report(comparison: Comparison, written: Sequence[Path], options: Namespace) -> None:

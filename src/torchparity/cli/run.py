@@ -77,9 +77,15 @@ def run(options: Namespace) -> int:
         stop_after=options.stop_after,
         overwrite=options.overwrite,
         checksum_every=_number(options.checksum_every),
-        command=["-m", *words] if options.module is not None else words,
+        command=_command(options, words),
     )
     return run_script(find_script(words, is_module=options.module is not None), asked)
+
+
+def _command(options: Namespace, words: list[str]) -> list[str]:
+    """Return the words that start the script again, behind those of `torchparity run`."""
+    model = [] if options.model is None else ["--model", options.model]
+    return [*model, *([] if options.module is None else ["-m"]), *words]
 
 
 def _number(text: str | None) -> int | None:

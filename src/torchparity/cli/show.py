@@ -10,14 +10,19 @@ torchparity show RUN NAME --tensor input.0
 
 from __future__ import annotations
 
+import shlex
 import sys
 from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from torchparity.records import Record, TensorLeaf
     from torchparity.storage import RunPart, RunReader
+
+_MOST_CHECKSUMS = 5
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -43,6 +48,8 @@ def run(options: Namespace) -> int:
 
     if options.tensor is not None and options.name is None:
         raise ConfigError("--tensor needs the record it belongs to: torchparity show RUN NAME --tensor ITEM.")
+    if _has_checksums_alone(options.run):
+        return _checksums_alone(options)
     opened = open_run(options.run)
     if options.list or options.nonfinite:
         return _list(opened, options)
@@ -55,15 +62,61 @@ def run(options: Namespace) -> int:
 
 
 def _overview(opened: RunReader, options: Namespace) -> int:
+    import msgspec
+
     from torchparity.report import terminal
     from torchparity.storage import summarise
 
     summary = summarise(opened, opened.select(options.step, options.rank), verify=options.verify)
+    checksums = _checksums(options.run)
     if options.json:
-        _print_json(summary)
+        _print_json({**msgspec.to_builtins(summary), "checksums": checksums} if checksums else summary)
     else:
         terminal.run(summary, verified=options.verify)
+        _print_checksums(checksums)
     return _report_problems([problem for part in summary.parts for problem in part.problems])
+
+
+def _has_checksums_alone(run: Path) -> bool:
+    """Tell whether a run has checksums of steps and no recorded step."""
+    from torchparity.storage.step_checksums import ranks_with_checksums
+
+    return bool(ranks_with_checksums(run)) and not any(run.glob("step*"))
+
+
+def _checksums_alone(options: Namespace) -> int:
+    from torchparity.errors import ConfigError
+
+    if options.name is not None or options.list or options.nonfinite or options.step is not None:
+        raise ConfigError(
+            f"{options.run} has checksums of steps and no records; torchparity run --steps LIST records a step."
+        )
+    checksums = _checksums(options.run)
+    if options.json:
+        _print_json({"path": str(options.run), "checksums": checksums})
+    else:
+        _print_checksums(checksums)
+    return 0
+
+
+def _checksums(run: Path) -> list[dict[str, Any]]:
+    """Return what `torchparity run --checksum-every` kept of each rank."""
+    from torchparity.storage.step_checksums import ranks_with_checksums, read_checksums
+
+    return [{"rank": rank, **asdict(read_checksums(run, rank))} for rank in ranks_with_checksums(run)]
+
+
+def _print_checksums(checksums: Sequence[dict[str, Any]]) -> None:
+    from torchparity.text import counted, printable
+
+    for of_rank in checksums:
+        steps = of_rank["steps"]
+        span = f", {steps[0]['step']} to {steps[-1]['step']}" if steps else ""
+        often = "" if of_rank["every"] == 1 else f", one of every {of_rank['every']}"
+        kept = f"rank {of_rank['rank']}: checksums of {counted(len(steps), 'step')}{span}{often}"
+        print(printable(f"{kept}; the script was: {shlex.join(of_rank['command'])}"))
+        for step in steps[-_MOST_CHECKSUMS:]:
+            print(printable(f"  step {step['step']}: weights {step['weights']}, loss {', '.join(step['losses'])}"))
 
 
 def _list(opened: RunReader, options: Namespace) -> int:

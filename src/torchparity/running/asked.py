@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from torchparity.config import CaptureConfig, RecordingLevel, RecordingTask, capture_config
-from torchparity.errors import RunExistsError
+from torchparity.config import LARGEST_INDEX, CaptureConfig, RecordingLevel, RecordingTask, capture_config
+from torchparity.errors import ConfigError, RunExistsError
 from torchparity.storage.step_checksums import checksum_file
+
+_SPAN = re.compile(r"(?P<first>\d{1,9})(?:-(?P<last>\d{1,9}))?", re.ASCII)
+_PART = re.compile(r"(?:step|rank)\d+", re.ASCII)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +42,7 @@ class Asked:
 
     def config(self) -> CaptureConfig:
         """Return the settings of the recording; raise `ConfigError` for what cannot work."""
-        steps = None if self.steps is None else [part.strip() for part in self.steps.split(",")]
+        steps = None if self.steps is None else _checked_steps(self.steps)
         settings = {
             "dump_path": str(self.folder),
             "level": self.level,
@@ -48,14 +52,44 @@ class Asked:
         }
         return capture_config(settings, source="torchparity run")
 
+    def has_recorded(self) -> bool:
+        """Tell whether there is a recorded step in the folder."""
+        return any(self.folder.glob("step*/rank*/dump.json"))
+
     def make_room(self) -> None:
         """Raise where this rank's run is already there: that is said before the script runs, not after.
 
         The recording itself replaces the steps of a run that is to be overwritten.
         """
+        _refuse_part_of_a_run(self.folder, self.output)
         rank = os.environ.get("RANK", "0")
         checksums = checksum_file(self.folder, int(rank) if rank.isdecimal() else 0)
         if self.overwrite:
             checksums.unlink(missing_ok=True)
         elif checksums.exists() or any(self.folder.glob(f"step*/rank{rank}/dump.json")):
             raise RunExistsError(self.output)
+
+
+def _checked_steps(text: str) -> list[str]:
+    """Return the parts of --steps; raise `ConfigError` for what is no number and no span."""
+    parts = [part.strip() for part in text.split(",")]
+    for part in parts:
+        found = _SPAN.fullmatch(part)
+        if found is None or int(found["last"] or found["first"]) > LARGEST_INDEX:
+            raise ConfigError(
+                f"--steps is {text!r}; it takes numbers from 0 to {LARGEST_INDEX} and spans, such as 3 or 0,10-12."
+            )
+        first, last = int(found["first"]), int(found["last"] or found["first"])
+        if last < first:
+            raise ConfigError(f"--steps is {text!r}, which ends before it begins; did you mean {last}-{first}?")
+    return parts
+
+
+def _refuse_part_of_a_run(folder: Path, output: Path) -> None:
+    """Raise where a folder is one of a step, or would be inside of one: nobody could tell the runs apart."""
+    if _PART.fullmatch(folder.name):
+        raise ConfigError(f"{output} is how a run names the folder of a step; choose another name for the run.")
+    for outer in folder.parents:
+        if _PART.fullmatch(outer.name) and any(any(outer.glob(dump)) for dump in ("dump.json", "rank*/dump.json")):
+            run = next(each for each in outer.parents if not _PART.fullmatch(each.name))
+            raise ConfigError(f"{output} is inside of the run {run}; choose a folder outside of it.")

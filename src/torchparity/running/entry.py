@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 from torchparity.errors import ParityError
 from torchparity.running.asked import Asked
-from torchparity.running.outcome import Keeping, LastStepDone, Outcome
+from torchparity.running.outcome import Keeping, Outcome
 from torchparity.running.script import Script, show_failure
+from torchparity.running.stopping import Stopping
+from torchparity.running.threads import ScriptThreads
 from torchparity.running.torch_import import TorchImport
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ def run_script(script: Script, asked: Asked) -> int:
     """
     config = asked.config()
     asked.make_room()
-    outcome = Outcome()
+    outcome, stopping, threads = Outcome(), Stopping(), ScriptThreads()
     started: list[ScriptRun] = []
 
     def record() -> None:
@@ -34,7 +36,7 @@ def run_script(script: Script, asked: Asked) -> int:
 
         outcome.has_torch = True
         try:
-            started.append(ScriptRun(asked, outcome))
+            started.append(ScriptRun(asked, outcome, stopping))
         except ParityError as problem:
             outcome.failures.append(str(problem))
         else:
@@ -42,24 +44,24 @@ def run_script(script: Script, asked: Asked) -> int:
 
     process, logs = os.getpid(), Keeping(outcome)
     logs.attach()
+    if asked.stop_after:
+        stopping.attach()
     TorchImport(record).attach()
-    error: BaseException | None = None
-    try:
-        script.run()
-    except BaseException as raised:  # noqa: BLE001 - whatever it is, it is the script's and passes through below
-        error = raised
-    if os.getpid() != process:  # a child that the script forked came to its end here
-        return _exit_code(error)
-    for recording in started:
-        recording.close(None if isinstance(error, LastStepDone) else error)
-    logs.detach()
+    error = stopping.run(script.run)
     code = _exit_code(error)
-    problem = _problem(outcome, asked, config.level)
-    outcome.lines += [f"torchparity: {sentence}" for sentence in (*outcome.failures, *problem)]
-    if isinstance(error, LastStepDone):
-        outcome.lines.append(f"torchparity: the script was ended after step {error.step}, as --stop-after asks.")
-    outcome.tell()
-    return code or (NOTHING_RECORDED if outcome.failures or problem else 0)
+    if os.getpid() != process:  # a child that the script forked came to its end here
+        return code
+    if stopping.ended_after is None:
+        error = stopping.run(threads.wait) or error  # as python does when a script has come to its end
+    stopping.detach()
+    for recording in started:
+        recording.close(None if stopping.ended_after is not None else error)
+        recording.detach()
+    logs.detach()
+    problem = [] if code else _problem(outcome, asked, config.level)
+    outcome.tell(problem, stopping.ended_after)
+    is_empty = bool(config.step) and not asked.has_recorded()
+    return code or (NOTHING_RECORDED if outcome.failures or problem or is_empty else 0)
 
 
 def _exit_code(error: BaseException | None) -> int:
@@ -82,15 +84,17 @@ def _problem(outcome: Outcome, asked: Asked, level: str) -> list[str]:
     if not outcome.has_torch:
         return ["nothing was recorded: the script never imported torch."]
     if not outcome.has_model and asked.model is not None:
-        return [f"the script has no module {asked.model!r} that is called; --model takes a variable of it or a class."]
+        called = f"; it calls {', '.join(outcome.called_classes)}" if outcome.called_classes else ""
+        nothing = f"the script calls no module {asked.model!r}{called}"
+        return [f"{nothing}; --model takes a variable of the script or a class."]
     if not outcome.steps:
         return [
             "nothing was recorded: no step came, neither a batch of a DataLoader nor optimizer.step, backward or a "
             "call of a model; docs/run.md says what a step is, and torchparity.capture records what you put inside."
         ]
-    if not outcome.has_model and asked.checksum_every is not None:
-        return ["no checksum was kept: the script called no module with parameters; name it with --model."]
-    if not outcome.has_model and level != "L1":
+    if not outcome.checksums and asked.checksum_every is not None:
+        return ["no checksum was kept: the script has no optimizer and called no module with parameters."]
+    if not outcome.has_model and asked.records and level != "L1":
         return [
             f"no model was found for level {level}: the script called no module with parameters; "
             "name it with --model, or use --level L1, which records calls of functions alone."

@@ -8,7 +8,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import nn
@@ -19,8 +19,18 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter
 from torchparity.calls import Patches
 from torchparity.running.step_rule import StepRule
 
-# Told of a module that is about to be called; returns the one whose calls to watch, where that is known.
-Called = Callable[[nn.Module], nn.Module | None]
+
+class Watching(Protocol):
+    """A listener to what has no part in the rule of steps."""
+
+    def called(self, module: nn.Module, *, with_gradients: bool) -> nn.Module | None:
+        """Look at a module that is about to be called; return the one whose calls are those of the model, if known."""
+
+    def passed_back(self, losses: object) -> None:
+        """Look at what backward was called on."""
+
+    def optimizer_seen(self, optimizer: Optimizer) -> bool:
+        """Look at an optimizer that was made or steps; tell whether it trains modules that can be called."""
 
 
 class _Depth(threading.local):
@@ -32,12 +42,11 @@ class _Depth(threading.local):
 class Events:
     """Tells a rule of what happens in this process until `detach`; changes nothing of it.
 
-    `called` is told of every module that is called, until it says whose calls are those of the model;
-    `passed_back` what backward was called on.
+    `watching` is told of every module that is called until `watch_alone`.
     """
 
-    def __init__(self, rule: StepRule, called: Called, passed_back: Callable[[object], None]) -> None:
-        self._rule, self._called, self._passed_back = rule, called, passed_back
+    def __init__(self, rule: StepRule, watching: Watching) -> None:
+        self._rule, self._watching = rule, watching
         self._patches, self._watching_all = Patches(), Patches()
         self._handles: list[Any] = []
         self._hooked: weakref.WeakSet[Optimizer] = weakref.WeakSet()
@@ -54,7 +63,7 @@ class Events:
         self._patches.put(torch.autograd, "backward", self._backward_called)
         self._patches.put(GradScaler, "step", self._scaled_step)
         self._handles.append(register_optimizer_step_pre_hook(self._optimizer_steps))
-        self._watching_all.put(nn.Module, "__call__", self._any_module)
+        self.watch_all()
 
     def detach(self) -> None:
         self._watching_all.end()
@@ -63,7 +72,12 @@ class Events:
             handle.remove()
         self._handles.clear()
 
-    def watch(self, module: nn.Module) -> None:
+    def watch_all(self) -> None:
+        """See the calls of every module."""
+        if not self._watching_all:
+            self._watching_all.put(nn.Module, "__call__", self._any_module)
+
+    def watch_alone(self, module: nn.Module) -> None:
         """See the calls of one module alone from here on: patching the class of all is not for ever."""
         self._watching_all.end()
         watched = self._watched = weakref.ref(module)
@@ -71,7 +85,8 @@ class Events:
         def only(original: Callable[..., Any]) -> Callable[..., Any]:
             @functools.wraps(original)
             def call(called: nn.Module, *args: Any, **kwargs: Any) -> Any:
-                if not torch.compiler.is_compiling() and watched() is called and self._is_here():
+                is_watched = watched is self._watched and watched() is called
+                if not torch.compiler.is_compiling() and is_watched and self._is_here():
                     self._rule.model_called(with_gradients=torch.is_grad_enabled())
                 return original(called, *args, **kwargs)
 
@@ -89,8 +104,9 @@ class Events:
         def call(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
             # Asked first: a compiler that follows us must find nothing of ours.
             if not torch.compiler.is_compiling() and self._is_here():
-                if self._watching_all and (watched := self._called(module)) is not None:
-                    self.watch(watched)
+                if self._watching_all:
+                    watched = self._watching.called(module, with_gradients=torch.is_grad_enabled())
+                    self._watched = self._watched if watched is None else weakref.ref(watched)
                 # Also later: who took the bound method before, as generate() does, calls this for ever.
                 if self._watched is not None and self._watched() is module:
                     self._rule.model_called(with_gradients=torch.is_grad_enabled())
@@ -125,8 +141,7 @@ class Events:
         def init(optimizer: Optimizer, *args: Any, **kwargs: Any) -> None:
             original(optimizer, *args, **kwargs)
             if self._patches and os.getpid() == self._process:
-                parameters = (each for group in optimizer.param_groups for each in group["params"])
-                self._rule.optimizer_made(of_modules=any(isinstance(each, nn.Parameter) for each in parameters))
+                self._rule.optimizer_made(of_modules=self._watching.optimizer_seen(optimizer))
 
         return init
 
@@ -134,6 +149,7 @@ class Events:
         # Its end is seen by a hook of its own: those of all optimizers may not change while torch goes through them.
         if optimizer not in self._hooked:
             self._hooked.add(optimizer)
+            self._watching.optimizer_seen(optimizer)
             self._handles.append(optimizer.register_step_post_hook(self._optimizer_stepped))
 
     def _optimizer_stepped(self, optimizer: Optimizer, *_: Any) -> None:
@@ -160,7 +176,7 @@ class Events:
             with self._one_deeper():
                 result = original(*args, **kwargs)
             if not self._backward.value and self._is_here():
-                self._passed_back(args[0] if args else None)
+                self._watching.passed_back(args[0] if args else kwargs.get("tensors"))
                 self._rule.backward_ended()
             return result
 

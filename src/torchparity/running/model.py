@@ -1,27 +1,95 @@
-"""Finds the model of a script: the module that is called first, or the one whose name was given."""
+"""The model of a script: the module that is trained, or the one whose name was given."""
 
 from __future__ import annotations
 
-import gc
 import sys
+from enum import IntEnum
 from operator import attrgetter
 from typing import Any
 
 from torch import nn
+from torch.optim.optimizer import Optimizer
+
+from torchparity.running.made_objects import MadeObjects
+
+_MOST_NAMED = 8
 
 
-def outermost(called: nn.Module) -> nn.Module:
-    """Return the largest module around `called`: a LightningModule, say, calls its layers, and nobody calls it."""
-    modules = [each for each in gc.get_objects() if issubclass(type(each), nn.Module) and "_modules" in vars(each)]
-    around = [(sum(1 for _ in each.modules()), each) for each in modules if _has_inside(each, called)]
-    return max(around, key=lambda pair: pair[0], default=(0, called))[1]
+class Evidence(IntEnum):
+    """Reasons to take a module for the model, the weakest first."""
+
+    NONE = 0
+    CALLED = 1  # an inference, or a teacher that is called before the model
+    WITH_GRADIENTS = 2
+    TRAINED = 3  # by an optimizer, or the user says so
 
 
-def _has_inside(module: nn.Module, wanted: nn.Module) -> bool:
-    return any(each is wanted for each in module.modules())
+class ModelSearch:
+    """Looks at the modules that are called until one is found that is trained."""
+
+    def __init__(self, name: str | None, made: MadeObjects) -> None:
+        self._name, self._made = name, made
+        self.model: nn.Module | None = None
+        self._evidence = Evidence.NONE
+        self._trained_now: frozenset[int] = frozenset()  # modules of an optimizer that was made later
+        self._classes: dict[str, None] = {}
+
+    @property
+    def is_settled(self) -> bool:
+        return self._evidence is Evidence.TRAINED
+
+    @property
+    def is_looking_again(self) -> bool:
+        return bool(self._trained_now)
+
+    def look_again(self, optimizer: Optimizer) -> bool:
+        """Look for another model where an optimizer trains nothing of this one; tell whether that is so."""
+        if not self.is_settled or self._name is not None or self.model is None:
+            return False
+        trained = self._made.trained_by(optimizer)
+        if not trained or any(id(each) in trained for each in self.model.modules()):
+            return False
+        self._trained_now, self._evidence = trained, Evidence.WITH_GRADIENTS
+        return True
+
+    def look(self, called: nn.Module, *, with_gradients: bool) -> bool:
+        """Look at a module that is about to be called; tell whether the model, or a better one, is found."""
+        if self._evidence >= self._best_evidence(with_gradients):
+            return False
+        evidence = self._evidence_of(called, with_gradients)
+        if evidence <= self._evidence:
+            return False
+        model = self._made.outermost(called) if self._name is None else _named(self._name, called)
+        if model is not None:
+            self.model, self._evidence, self._trained_now = model, evidence, frozenset()
+        return model is not None
+
+    def called_classes(self) -> list[str]:
+        """Return the classes of the modules that were called, in place of a name that does not exist."""
+        return list(self._classes)[:_MOST_NAMED]
+
+    def _best_evidence(self, with_gradients: bool) -> Evidence:
+        """Return the best that a call can be: most scripts make thousands, and this is asked for each."""
+        if self._name is not None or self._made.has_optimizers:
+            return Evidence.TRAINED
+        return Evidence.WITH_GRADIENTS if with_gradients else Evidence.CALLED
+
+    def _evidence_of(self, called: nn.Module, with_gradients: bool) -> Evidence:
+        if next(called.parameters(), None) is None:
+            return Evidence.NONE
+        if self._name is not None:
+            self._classes.setdefault(type(called).__name__)
+            return Evidence.TRAINED
+        if trained := self._trained_now or self._made.trained_modules():
+            return Evidence.TRAINED if any(id(each) in trained for each in called.modules()) else Evidence.NONE
+        if self._made.has_optimizers:  # of other tensors: an image, or copies of the model's parameters
+            return Evidence.TRAINED if with_gradients else Evidence.NONE
+        if with_gradients and any(each.requires_grad for each in called.parameters()):
+            return Evidence.WITH_GRADIENTS
+        return Evidence.CALLED
 
 
-def named(name: str, called: nn.Module) -> nn.Module | None:
+def _named(name: str, called: nn.Module) -> nn.Module | None:
     """Return the module that a variable of the script holds, or `called` where its class has this name."""
     if type(called).__name__ == name:
         return called

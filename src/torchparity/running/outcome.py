@@ -5,17 +5,9 @@ from __future__ import annotations
 import io
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass, field
-
-
-class LastStepDone(SystemExit):
-    """Ends the script after the last step that is wanted."""
-
-    def __init__(self, step: int) -> None:
-        super().__init__(0)
-        self.step = step
 
 
 @dataclass
@@ -24,10 +16,12 @@ class Outcome:
 
     lines: list[str] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
+    closing: list[str] = field(default_factory=list)  # lines about what there is in the end
     steps: int = 0
     has_torch: bool = False
     has_model: bool = False
-    is_last_step_done: bool = False
+    checksums: int = 0
+    called_classes: list[str] = field(default_factory=list)
 
     @contextmanager
     def catching_output(self) -> Iterator[None]:
@@ -37,12 +31,16 @@ class Outcome:
             with redirect_stdout(caught):
                 yield
         finally:
-            self.lines += caught.getvalue().splitlines()
+            self.closing += caught.getvalue().splitlines()
 
-    def tell(self) -> None:
-        """Print everything to stderr."""
+    def tell(self, problems: Sequence[str], ended_after: int | None) -> None:
+        """Print everything to stderr, what went wrong before what there is; the script was ended after a step."""
+        sentences = [f"torchparity: {sentence}" for sentence in (*self.failures, *problems)]
+        lines = [*self.lines, *sentences, *self.closing]
+        if ended_after is not None:
+            lines.append(f"torchparity: the script was ended after step {ended_after}, as --stop-after asks.")
         with suppress(OSError, ValueError, AttributeError):  # nobody reads it, or the script has closed it
-            print(*(f"{line}\n" for line in self.lines), sep="", end="", file=sys.stderr, flush=True)  # noqa: T201
+            print(*(f"{line}\n" for line in lines), sep="", end="", file=sys.stderr, flush=True)  # noqa: T201
 
 
 class Keeping(logging.Handler):

@@ -1,4 +1,4 @@
-"""One checksum of the weights and the loss for every so many steps, in one small file per rank.
+"""One checksum of the weights and the losses for every so many steps, in one small file per rank.
 
     {run}/checksums_rank0.jsonl     a header, and then a line for each step that was looked at
 
@@ -22,11 +22,11 @@ _NAME = "checksums_rank{rank}.jsonl"
 
 @dataclass(frozen=True)
 class StepChecksum:
-    """The state after a step: a checksum of all weights, and the loss as text, which has every digit of it."""
+    """The state after a step: a checksum of all weights, and the losses as texts, which have every digit."""
 
     step: int
     weights: str
-    loss: str
+    losses: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class ChecksumWriter:
     def add(self, checksum: StepChecksum) -> None:
         try:
             with self._path.open("a") as file:
-                file.write(_line({"step": checksum.step, "weights": checksum.weights, "loss": checksum.loss}))
+                file.write(_line({"step": checksum.step, "weights": checksum.weights, "losses": checksum.losses}))
         except OSError as error:
             raise RunWriteError(self._path, error.strerror or str(error)) from None
 
@@ -84,12 +84,19 @@ def read_checksums(folder: Path, rank: int) -> StepChecksums:
             every=int(header["every"]),
             command=[str(word) for word in header["command"]],
             start=str(header["start"]),
-            steps=[StepChecksum(int(step["step"]), str(step["weights"]), str(step["loss"])) for step in steps],
+            steps=[_checksum(step) for step in steps],
         )
     except OSError as error:
         raise DamagedFileError(path, f"it cannot be read ({error.strerror})") from None
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise DamagedFileError(path, f"it is no file of checksums ({type(error).__name__})") from None
+
+
+def _checksum(step: Mapping[str, Any]) -> StepChecksum:
+    losses = step["losses"]
+    if not isinstance(losses, list):
+        raise TypeError("losses are a list")
+    return StepChecksum(int(step["step"]), str(step["weights"]), tuple(map(str, losses)))
 
 
 def _line(fields: Mapping[str, Any]) -> str:

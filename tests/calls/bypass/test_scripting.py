@@ -46,3 +46,14 @@ def test_scripted_modules_are_named_as_passed_over(tmp_path, capsys):
         model(torch.ones(1, 2))
 
     assert "Module.0 is scripted or traced and was skipped; next:" in capsys.readouterr().out
+
+
+def test_the_optimizer_of_a_scripted_module_is_recorded(tmp_path, capsys):
+    model = torch.jit.script(nn.Sequential(nn.Linear(2, 2)))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with capture(tmp_path, model=model):
+        model(torch.ones(1, 2)).sum().backward()
+        optimizer.step()
+
+    assert "not recorded" not in capsys.readouterr().out
+    assert "Tensor.add_.0.forward" in open_run(tmp_path).part().records

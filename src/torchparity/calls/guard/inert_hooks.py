@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -10,7 +12,7 @@ from torch import nn
 
 
 class Hook:
-    """A hook of which a copy or a pickle of the model has an idle one.
+    """A hook of which a copy or a pickle of the model has none, or an idle one that needs nothing of ours.
 
     Nor does it do anything while a compiler or tracer looks at the model, which would put
     our work into the user's graph.
@@ -25,11 +27,7 @@ class Hook:
         return None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Hook, (_do_nothing,)
-
-
-def _do_nothing(*_: Any) -> None:
-    pass
+        return functools.partial, (sys.audit, "torchparity.idle_hook")  # which takes anything and does nothing
 
 
 # The tables of a module's hooks, each with those that say more about the same hooks: a compiler reads them too.
@@ -71,6 +69,18 @@ def _tables_with_ours(module: nn.Module) -> Iterator[_Table]:
         if ours:
             for hooks in (getattr(module, name) for name in names):
                 yield _Table(hooks, list(hooks.items()), ours)
+
+
+def state_without_hooks(state: Any) -> Any:
+    """Return the state of a module, as it is pickled, without our hooks."""
+    if not isinstance(state, dict):
+        return state
+    for names in _TABLES:
+        ours = {key for key, hook in state.get(names[0], {}).items() if isinstance(hook, Hook)}
+        for name in names if ours else ():
+            others = [(key, value) for key, value in state[name].items() if key not in ours]
+            state = {**state, name: type(state[name])(others)}
+    return state
 
 
 class HookedParameter:

@@ -26,7 +26,8 @@ class _Named(NamedTuple):
         owner = self.owner()
         if owner is None:
             return False
-        tensor = (owner._parameters if self.is_parameter else owner._buffers).get(self.key)
+        tensors = owner._parameters if self.is_parameter else owner._buffers
+        tensor = tensors[self.key] if self.key in tensors else None  # noqa: SIM401 - a scripted module has no get
         return tensor is not None and _address_of(tensor) == address
 
 
