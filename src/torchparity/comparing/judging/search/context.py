@@ -10,6 +10,7 @@ from torchparity.comparing.judging.evidence.code_lines import code_lines
 from torchparity.comparing.judging.evidence.data_flow import DataFlow
 from torchparity.comparing.judging.evidence.dtypes import DifferingDtypes, differing_dtypes
 from torchparity.comparing.judging.evidence.judged_record import JudgedRecord, judged_records
+from torchparity.comparing.judging.evidence.uses import Uses
 from torchparity.comparing.judging.limits import Limits
 from torchparity.comparing.judging.part import ComparedPart
 from torchparity.comparing.judging.search.expectations import Expectations
@@ -17,6 +18,7 @@ from torchparity.comparing.judging.verdict import Finding, Kind
 from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.naming import forward_of, is_module_name
 from torchparity.records import Origin, TensorLeaf
+from torchparity.storage import RunPart
 
 EarlierSteps = Mapping[int, Mapping[str, JudgedRecord]]
 
@@ -62,6 +64,28 @@ class PartContext:
                         pending.append(origin.name)
         return list(found.values())
 
+    @cached_property
+    def has_gradients_alone(self) -> bool:
+        """True where one run has a backward record without a partner."""
+        return any(entry.record.direction == "backward" for entry in self.alone)
+
+    def uses_alone(self, record: JudgedRecord) -> list[str]:
+        """Return the calls of one run alone that received what a backward record's forward call returned."""
+        return [user for uses, forward in self._uses_of(record) for user in uses.alone(forward)]
+
+    def uses_paired(self, record: JudgedRecord) -> list[str]:
+        """Return the calls of both runs that received it, directly or through calls of one run alone."""
+        return list(dict.fromkeys(user for uses, forward in self._uses_of(record) for user in uses.paired(forward)))
+
+    def _uses_of(self, record: JudgedRecord) -> list[tuple[Uses, str]]:
+        names = (record.name, record.baseline_name)
+        return [(uses, forward_of(name)) for uses, name in zip(self._uses, names, strict=True) if name is not None]
+
+    @cached_property
+    def _uses(self) -> tuple[Uses, Uses]:
+        names = {record.baseline_name: record.name for record in self.records}
+        return Uses(self.part.candidate, {name: name for name in self.by_name}), Uses(self.part.baseline, names)
+
     def _modules_around_calls(self) -> set[str]:
         """Return the modules inside of which calls were recorded: those tell more than the module's own record."""
         around: set[str] = set()
@@ -96,6 +120,12 @@ class PartContext:
     def paired_in_baseline(self) -> set[str | None]:
         """The baseline's records that have a partner."""
         return {record.baseline_name for record in self.records}
+
+    @cached_property
+    def keeps_outputs(self) -> bool:
+        """True where one tool recorded both runs, and both keep what calls returned."""
+        parts = (self.part.candidate, self.part.baseline)
+        return parts[0].info.tool == parts[1].info.tool and all(map(_has_outputs, parts))
 
     @cached_property
     def has_same_seed(self) -> bool:
@@ -182,3 +212,11 @@ class PartContext:
             is_shown=is_shown,
             is_certain=is_certain,
         )
+
+
+def _has_outputs(part: RunPart) -> bool:
+    return any(
+        item.role == "output" and isinstance(item.leaf, TensorLeaf)
+        for record in part.records.values()
+        for item in record.items()
+    )
