@@ -47,16 +47,19 @@ class PartContext:
         return self.dtypes.differing > 0
 
     def ancestors(self, name: str) -> list[JudgedRecord]:
-        """Return the pairs of records that a record which only the candidate has was computed from."""
+        """Return the pairs of records that a record which only one run has was computed from."""
+        is_candidates = name in self._alone_by_name
+        part = self.part.candidate if is_candidates else self.part.baseline
         found: dict[str, JudgedRecord] = {}
         pending, seen = [name], {name}
         while pending:
-            record = self.part.candidate.records.get(pending.pop())
+            record = part.records.get(pending.pop())
             for item in record.items() if record is not None else ():
                 if item.role != "input" or not isinstance(item.leaf, TensorLeaf):
                     continue
-                for origin in self.part.candidate.origins_of(item.leaf):
-                    maker = self.maker(origin)
+                for origin in part.origins_of(item.leaf):
+                    is_other_name = not is_candidates and origin.kind == "record"
+                    maker = self._by_baseline_name.get(origin.name) if is_other_name else self.maker(origin)
                     if maker is not None:
                         found[maker.name] = maker
                     elif origin.kind == "record" and origin.name not in seen:
@@ -83,8 +86,12 @@ class PartContext:
 
     @cached_property
     def _uses(self) -> tuple[Uses, Uses]:
-        names = {record.baseline_name: record.name for record in self.records}
+        names = {name: record.name for name, record in self._by_baseline_name.items()}
         return Uses(self.part.candidate, {name: name for name in self.by_name}), Uses(self.part.baseline, names)
+
+    @cached_property
+    def _by_baseline_name(self) -> dict[str | None, JudgedRecord]:
+        return {record.baseline_name: record for record in self.records}
 
     def _modules_around_calls(self) -> set[str]:
         """Return the modules inside of which calls were recorded: those tell more than the module's own record."""
@@ -119,7 +126,7 @@ class PartContext:
     @cached_property
     def paired_in_baseline(self) -> set[str | None]:
         """The baseline's records that have a partner."""
-        return {record.baseline_name for record in self.records}
+        return set(self._by_baseline_name)
 
     @cached_property
     def keeps_outputs(self) -> bool:

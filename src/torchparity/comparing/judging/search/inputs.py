@@ -172,6 +172,10 @@ def _gradient(context: PartContext, record: JudgedRecord, entry: ItemComparison)
     margin = 1.0 if len(known) == len(sources) else MARGIN_OF_UNSEEN_BACKWARD
     if entry.deviation is None or entry.deviation <= margin * tolerance(entry.pair):
         return None  # autograd may add the same gradients in another order
+    mine, other = context.flow.origins(entry), context.flow.baseline_origins(entry)
+    alone = only_in_one_run(context, mine, [origin for origin in other if origin.kind == "record"])
+    if alone is not None:
+        return context.finding(Kind.CALL, record, entry, partner=alone)
     return context.finding(Kind.UNRECORDED, record, entry, sources=[backward_of(user) for user in users])
 
 
