@@ -17,7 +17,7 @@ from torchparity.comparing.judging.figures import (
 from torchparity.comparing.judging.limits import Limits
 from torchparity.comparing.judging.part import ComparedPart
 from torchparity.comparing.judging.record_patterns import matches
-from torchparity.comparing.judging.search.argument_findings import argument_finding
+from torchparity.comparing.judging.search.argument_findings import argument_finding, independent_argument
 from torchparity.comparing.judging.search.arguments import (
     differing_arguments,
     rounded_numbers,
@@ -103,6 +103,9 @@ class RankSearch:
             found = self._parameter_gradient(context, record)
         elif self._tainted.explains(context, record):
             self._taint(context, [record.name])
+            argument = independent_argument(context, record)
+            if argument is not None:
+                self._add(context, record, argument)
             return
         else:
             found = self._found(context, record, reads_raw_memory=reads_raw_memory)
