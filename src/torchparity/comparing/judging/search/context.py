@@ -14,6 +14,7 @@ from torchparity.comparing.judging.evidence.uses import Uses
 from torchparity.comparing.judging.limits import Limits
 from torchparity.comparing.judging.part import ComparedPart
 from torchparity.comparing.judging.search.expectations import Expectations
+from torchparity.comparing.judging.search.near_ties import NearTies
 from torchparity.comparing.judging.verdict import Finding, Kind
 from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.naming import forward_of, is_module_name
@@ -33,6 +34,7 @@ class PartContext:
         self.flow = DataFlow(part.candidate, part.baseline, self.records)
         self.environments = (part.candidate.info.environment, part.baseline.info.environment)
         self.expectations = Expectations(self.by_name, part.parents, self.environments)
+        self.near_ties = NearTies(part.candidate, part.baseline)
         self.containers = self._modules_around_calls()
         self._alone_by_name = {entry.record.name: entry for entry in self.alone if entry.is_candidates}
 

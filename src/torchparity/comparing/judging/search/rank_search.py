@@ -76,7 +76,7 @@ class RankSearch:
             elif record.direction == "forward" and rounds(record.name):
                 self._equal_calls += 1
         if self.unexplained is None:
-            self.unexplained = self.choices.open
+            self.unexplained = self.choices.first_open
         gradient = missing_gradient(context)
         if gradient is not None:
             self._add(context, context.by_name[gradient.record], gradient)
@@ -153,11 +153,11 @@ class RankSearch:
         choice = self.choices.choice_of(context, record)
         worst = max(record.returned, key=lambda entry: entry.deviation or 0.0)
         explanation = f"after {choice}, which chose otherwise among equal or close values" if choice else ""
-        finding = record.position, context.finding(Kind.UNKNOWN, record, worst, explanation=explanation)
+        finding = context.finding(Kind.UNKNOWN, record, worst, explanation=explanation)
         if choice:
-            self.choices.open = finding
+            self.choices.leave_open(context, record, finding)
         else:
-            self.unexplained = finding
+            self.unexplained = record.position, finding
 
     def _is_unexplained(self, context: PartContext, record: JudgedRecord) -> bool:
         """Tell whether a result of forward is off by what no rounding explains, although nobody is to blame for it."""
@@ -196,9 +196,9 @@ class RankSearch:
             arguments = differing_arguments(record, rounding)
             if arguments:
                 return argument_finding(context, record, arguments, returned)
-        if returned is not None and returned.kind is Kind.OPERATOR and returned.input_deviation > 0:
-            return self._traced_back(context, record, returned)
-        return returned
+        if returned is None or returned.kind is not Kind.OPERATOR or not returned.input_deviation:
+            return returned
+        return returned if returned.explanation else self._traced_back(context, record, returned)
 
     def _rounding_of_numbers(self, context: PartContext, record: JudgedRecord) -> float:
         """Return by how much numbers may differ: not at all where none can have been read out of a tensor."""
