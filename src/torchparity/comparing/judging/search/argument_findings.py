@@ -47,7 +47,7 @@ def independent_argument(context: PartContext, record: JudgedRecord) -> Finding 
     Numbers that a program reads out of tensors differ with them: only texts, truth values and fractions of few digits,
     as people write them, tell of a difference of their own.
     """
-    if record.direction != "forward":
+    if record.direction != "forward" or not any(entry.deviation and entry.pair.is_argument for entry in record.items):
         return None
     arguments = [argument for argument in differing_arguments(record, 0.0) if _is_written_by_hand(argument)]
     if not arguments:

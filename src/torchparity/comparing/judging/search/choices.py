@@ -29,8 +29,8 @@ class OtherChoices:
 
     def leave_open(self, context: PartContext, record: JudgedRecord, finding: Finding) -> None:
         """Take note of a result in another order that differs, instead of those that it was made from."""
-        self._close_behind(context.part.step, record.name)
-        self._open[context.part.step, record.name] = record.position, finding
+        self._close_behind(context.step, record.name)
+        self._open[context.step, record.name] = record.position, finding
 
     def follow(self, context: PartContext, record: JudgedRecord, limit: float) -> None:
         """Take note of a record that another choice put in another order: it is off by more than `limit`."""
@@ -38,7 +38,7 @@ class OtherChoices:
             self._follow_backward(context, record)
         if not context.flow.is_recorded or record.direction != "forward":
             return
-        followers = self._followers.get(context.part.step, {})
+        followers = self._followers.get(context.step, {})
         makers = [maker for entry in record.received if entry.deviation for maker in context.flow.producers(entry)]
         behind = [maker for maker in makers if maker in followers]
         choice = followers[behind[0]] if behind else None
@@ -46,24 +46,24 @@ class OtherChoices:
             choice = record.name
         if choice is None:
             return
-        self._behind[context.part.step, record.name] = behind
+        self._behind[context.step, record.name] = behind
         if not record.returned or record.deviation is None or record.deviation > limit:
-            self._followers.setdefault(context.part.step, {})[record.name] = choice
+            self._followers.setdefault(context.step, {})[record.name] = choice
         else:
-            self._close_behind(context.part.step, record.name)
+            self._close_behind(context.step, record.name)
 
     def choice_of(self, context: PartContext, record: JudgedRecord) -> str | None:
         """Return the call whose other choice a record shows, None where there is none."""
-        return self._followers.get(context.part.step, {}).get(record.name)
+        return self._followers.get(context.step, {}).get(record.name)
 
     def is_in_another_order(self, context: PartContext, entry: ItemComparison) -> bool:
         """Tell whether another choice put what a record received in another order."""
-        followers = self._followers.get(context.part.step)
+        followers = self._followers.get(context.step)
         return followers is not None and any(maker in followers for maker in context.flow.producers(entry))
 
     def _follow_backward(self, context: PartContext, record: JudgedRecord) -> None:
         """Take note of a gradient of what is in another order, was put into it, or put back."""
-        followers = self._followers.get(context.part.step)
+        followers = self._followers.get(context.step)
         forward = context.by_name.get(forward_of(record.name))
         if followers is None or forward is None or not record.input_deviation:
             return

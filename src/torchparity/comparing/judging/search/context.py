@@ -29,6 +29,7 @@ class PartContext:
 
     def __init__(self, part: ComparedPart, earlier: EarlierSteps, limits: Limits) -> None:
         self.part, self.earlier, self.limits = part, earlier, limits
+        self.step = part.step
         self.records, self.alone = judged_records(part.pairs, part.groups)
         self.by_name = {record.name: record for record in self.records}
         self.flow = DataFlow(part.candidate, part.baseline, self.records)
@@ -201,7 +202,7 @@ class PartContext:
         """Return a finding about one item of a record."""
         return Finding(
             kind=kind,
-            step=self.part.step,
+            step=self.step,
             rank=self.part.rank,
             row=record.row_of(entry),
             record=record.name,

@@ -87,7 +87,7 @@ class RankSearch:
     def _look_after(self, context: PartContext, record: JudgedRecord) -> None:
         """Pass a record by; from the one on that the user names, look."""
         self._split(context, record)
-        self.closeness.explain(context.part.step, [record.name])
+        self.closeness.explain(context.step, [record.name])
         self._is_equal_so_far = False
         if self._limits.after is not None and matches(self._limits.after, record.name, context.part.parents):
             self._is_looking = True
@@ -124,14 +124,14 @@ class RankSearch:
 
     def _parameter_gradient(self, context: PartContext, record: JudgedRecord) -> Finding | None:
         if self._tainted.explains(context, record):
-            self.closeness.explain(context.part.step, [record.name])
+            self.closeness.explain(context.step, [record.name])
             return None
         return parameter_gradient_finding(context, record)
 
     def _taint(self, context: PartContext, records: Sequence[str]) -> None:
         """Take note of records that a finding explains."""
-        self._tainted.add(context.part.step, records)
-        self.closeness.explain(context.part.step, records)
+        self._tainted.add(context.step, records)
+        self.closeness.explain(context.step, records)
 
     def _judge_handed_out(self, context: PartContext, record: JudgedRecord) -> None:
         if self._tainted.explains(context, record):
@@ -268,7 +268,7 @@ class RankSearch:
         if not record.passes_on and self.choices.choice_of(context, record) is None:
             for entry in (*record.received, *record.returned):
                 if entry.deviation and not (entry.is_input and self.choices.is_in_another_order(context, entry)):
-                    self.closeness.measure(context.part.step, record.name, entry)
+                    self.closeness.measure(context.step, record.name, entry)
         return reads_raw_memory
 
     def _passes_on(self, context: PartContext, record: JudgedRecord) -> bool:

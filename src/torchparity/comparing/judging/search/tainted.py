@@ -32,7 +32,7 @@ class TaintedRecords:
         """Tell whether a finding explains a record, or what it received."""
         if not self._names:
             return False
-        if record.name in self._names.get(context.part.step, ()):
+        if record.name in self._names.get(context.step, ()):
             return True
         if not context.flow.is_recorded:
             return record.input_deviation > 0 or (not record.received and record.direction != "forward")
@@ -45,13 +45,13 @@ class TaintedRecords:
             if not makers and record.direction != "forward":
                 return True
             for origin in makers:
-                step = context.part.step if origin.kind == "record" else origin.step
+                step = context.step if origin.kind == "record" else origin.step
                 if step is not None and origin.name in self._names.get(step, ()):
                     return True
         return False
 
     def _explains_gradient(self, context: PartContext, record: JudgedRecord) -> bool:
-        names = self._names.get(context.part.step)
+        names = self._names.get(context.step)
         if names is None:
             return False
         forward = forward_of(record.name)
