@@ -62,6 +62,7 @@ def forward(end):
     return make
 
 
+@pytest.mark.parametrize("level", ["mix", "L0"])
 @TASKS
 @pytest.mark.parametrize(
     ("candidate", "baseline"),
@@ -74,8 +75,8 @@ def forward(end):
         pytest.param(lambda y: ~(y > 0), lambda y: y > 0, id="truth values"),
     ],
 )
-def test_a_model_that_returns_something_else_does_not_agree(verdict, task, candidate, baseline):
-    found = verdict(forward(candidate), forward(baseline), task=task)
+def test_a_model_that_returns_something_else_does_not_agree(verdict, task, level, candidate, baseline):
+    found = verdict(forward(candidate), forward(baseline), task=task, level=level)
 
     assert found.kind in ("shape", "another call", "operator") and found.first is not None, found.sentence
 
@@ -138,3 +139,29 @@ def test_a_module_that_returns_more_in_one_run_agrees(verdict, task):
     found = verdict(forward(lambda y: (y, y.exp())), forward(lambda y: (y, None)), task=task)
 
     assert found.kind == "agree", found.sentence
+
+
+@TASKS
+@pytest.mark.parametrize("factors", [(1.01, 1.0), (1.0, 2.0)])
+def test_modules_alone_show_that_the_loss_is_divided_in_one_run(verdict, task, factors):
+    mine, other = (training(lambda loss, factor=factor: loss / factor) for factor in factors)
+
+    found = verdict(mine, other, steps=2, task=task, level="L0")
+
+    assert found.kind == "unrecorded step" and found.first.step == 0, found.sentence
+    assert "backward" in found.first.record and "all recorded before it agrees" in found.sentence, found.sentence
+
+
+@TASKS
+@pytest.mark.parametrize("level", ["mix", "L1", "L0"])
+def test_another_gradient_that_backward_is_given(verdict, task, level):
+    def program(factor):
+        def make():
+            model, x = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 4)), torch.randn(32, 8)
+            return model, lambda: model(x).backward(torch.full((32, 4), factor))
+
+        return make
+
+    found = verdict(program(1.01), program(1.0), task=task, level=level)
+
+    assert found.kind in ("unrecorded step", "argument") and found.first is not None, found.sentence

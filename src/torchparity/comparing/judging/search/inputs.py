@@ -160,16 +160,17 @@ def _is_shown_by_the_whole(entry: ItemComparison, makers: Sequence[JudgedRecord]
 
 def _gradient(context: PartContext, record: JudgedRecord, entry: ItemComparison) -> Finding | None:
     """Return a finding where a gradient differs that agreed when those who use the output returned it."""
-    if has_other_shape(entry.pair) or record.is_module:
+    if has_other_shape(entry.pair):
         return None
     users = context.flow.consumers(forward_of(record.name)) if context.flow.is_recorded else ()
     sources = [context.by_name.get(backward_of(user)) for user in users]
     if not users:
-        return None if context.flow.is_recorded else _by_content(context, record, entry)
+        return _given_gradient(context, record, entry)
     known = [source for source in sources if source is not None]  # a use under no_grad gives no gradient
     if any(source.deviation != 0 or source.passes_on or _counts_nothing(source) for source in known):
         return None
-    margin = 1.0 if len(known) == len(sources) else MARGIN_OF_UNSEEN_BACKWARD
+    is_seen = len(known) == len(sources) and not record.is_module  # calls between modules are not recorded
+    margin = 1.0 if is_seen else MARGIN_OF_UNSEEN_BACKWARD
     if entry.deviation is None or entry.deviation <= margin * tolerance(entry.pair):
         return None  # autograd may add the same gradients in another order
     mine, other = context.flow.origins(entry), context.flow.baseline_origins(entry)
@@ -177,6 +178,15 @@ def _gradient(context: PartContext, record: JudgedRecord, entry: ItemComparison)
     if alone is not None:
         return context.finding(Kind.CALL, record, entry, partner=alone)
     return context.finding(Kind.UNRECORDED, record, entry, sources=[backward_of(user) for user in users])
+
+
+def _given_gradient(context: PartContext, record: JudgedRecord, entry: ItemComparison) -> Finding | None:
+    """Return a finding where a gradient differs that no recorded call returned: backward was given another one."""
+    if not context.flow.is_recorded:
+        return None if record.is_module else _by_content(context, record, entry)
+    if entry.deviation is None or entry.deviation <= MARGIN_OF_UNSEEN_BACKWARD * tolerance(entry.pair):
+        return None
+    return context.finding(Kind.UNRECORDED, record, entry)
 
 
 def _by_content(context: PartContext, record: JudgedRecord, entry: ItemComparison) -> Finding | None:

@@ -48,7 +48,7 @@ def _users(context: PartContext, parameter: str) -> list[str]:
 def _of_records(
     context: PartContext, record: JudgedRecord, entry: ItemComparison, sources: Sequence[JudgedRecord]
 ) -> Finding | None:
-    largest = _largest(source.deviation for source in sources)
+    largest = _largest(source.deviation if source.returned else source.input_deviation for source in sources)
     if largest is None or not entry.deviation or entry.deviation <= max(tolerance(entry.pair), GAIN_OF_SUMS * largest):
         return None
     return context.finding(Kind.UNRECORDED, record, entry, sources=[source.name for source in sources])

@@ -136,12 +136,15 @@ class RankSearch:
     def _judge_handed_out(self, context: PartContext, record: JudgedRecord) -> None:
         if self._tainted.explains(context, record):
             return
-        found = handed_out_finding(context, record, is_equal_so_far=self._is_equal_so_far)
-        found = found or other_form_finding(context, record)
+        found = self._handed_out(context, record)
         if found is not None:
             self._add(context, record, found)
         elif self.unexplained is None and not self._hands_out_another_order(context, record):
             self._note_unexplained(context, record)
+
+    def _handed_out(self, context: PartContext, record: JudgedRecord) -> Finding | None:
+        found = handed_out_finding(context, record, is_equal_so_far=self._is_equal_so_far)
+        return found or other_form_finding(context, record)
 
     def _hands_out_another_order(self, context: PartContext, record: JudgedRecord) -> bool:
         return any(self.choices.is_in_another_order(context, entry) for entry in record.returned)
@@ -187,7 +190,7 @@ class RankSearch:
             certain = [argument for argument in arguments if not argument.is_one_sided]
             if certain:
                 return argument_finding(context, record, certain, None, is_shown=True)
-            return handed_out_finding(context, record, is_equal_so_far=self._is_equal_so_far)
+            return self._handed_out(context, record)
         rounding = self._rounding_of_numbers(context, record)
         returned = output_finding(context, record, reads_raw_memory=reads_raw_memory)
         if returned is not None and returned.deviation <= GAIN_OF_A_CALL * rounded_numbers(record, rounding):
@@ -196,7 +199,9 @@ class RankSearch:
             arguments = differing_arguments(record, rounding)
             if arguments:
                 return argument_finding(context, record, arguments, returned)
-        if returned is None or returned.kind is not Kind.OPERATOR or not returned.input_deviation:
+        if returned is None:
+            return other_form_finding(context, record)
+        if returned.kind is not Kind.OPERATOR or not returned.input_deviation:
             return returned
         return returned if returned.explanation else self._traced_back(context, record, returned)
 
