@@ -152,6 +152,12 @@ class PartContext:
         backward = (record.position for record in self.records if record.direction == "backward")
         return next(backward, None)
 
+    @cached_property
+    def first_unequal_gradient(self) -> JudgedRecord | None:
+        """The first backward record that received or returned something else than its partner."""
+        backward = (record for record in self.records if record.direction == "backward")
+        return next((record for record in backward if any(entry.deviation for entry in record.items)), None)
+
     def maker(self, origin: Origin) -> JudgedRecord | None:
         """Return the pair of records that made something, in this step or in an earlier one."""
         if origin.kind == "record":

@@ -181,10 +181,17 @@ def _gradient(context: PartContext, record: JudgedRecord, entry: ItemComparison)
 
 
 def _given_gradient(context: PartContext, record: JudgedRecord, entry: ItemComparison) -> Finding | None:
-    """Return a finding where a gradient differs that no recorded call returned: backward was given another one."""
+    """Return a finding where the first gradient that differs was returned by no recorded call.
+
+    Backward was given another one, or what computed it is not recorded.
+    """
     if not context.flow.is_recorded:
         return None if record.is_module else _by_content(context, record, entry)
-    if entry.deviation is None or entry.deviation <= MARGIN_OF_UNSEEN_BACKWARD * tolerance(entry.pair):
+    forward = context.by_name.get(forward_of(record.name))
+    if record is not context.first_unequal_gradient or forward is None or forward.deviation is None:
+        return None
+    allowed = MARGIN_OF_UNSEEN_BACKWARD * tolerance(entry.pair) + GAIN_OF_A_CALL * forward.deviation
+    if entry.deviation is None or entry.deviation <= allowed:
         return None
     return context.finding(Kind.UNRECORDED, record, entry)
 
