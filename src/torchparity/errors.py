@@ -21,7 +21,6 @@ ParityError                 exit code 2: the command line prints it as one sente
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 from pathlib import Path
 
 _LONGEST_QUOTE = 200
@@ -134,6 +133,8 @@ class InternalError(ParityError):
 
 def nearest(name: str, available: Iterable[str]) -> str:
     """Return " Did you mean 'x'?" for the closest of `available`, or nothing."""
+    from difflib import get_close_matches  # not loaded where nothing is wrong
+
     names = list(available)
     if len(names) > _MOST_COMPARED:  # comparing is slow, and most typing errors leave both ends right
         names = [each for each in names if each[:4] == name[:4] and each[-4:] == name[-4:]][:_MOST_COMPARED]

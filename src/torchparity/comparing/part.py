@@ -14,7 +14,6 @@ from torchparity.comparing.measuring.mode import mode_of
 from torchparity.comparing.measuring.pair_reader import Progress
 from torchparity.comparing.measuring.statistics import compare_statistics
 from torchparity.comparing.measuring.values import ValueComparer
-from torchparity.comparing.msprobe.rows import Judgement, TableRow, judgements
 from torchparity.comparing.options import Options
 from torchparity.comparing.pairing.items import ItemPair, item_pairs
 from torchparity.comparing.pairing.mapping import (
@@ -30,6 +29,8 @@ from torchparity.storage import RunPart
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from torchparity.comparing.msprobe.rows import Judgement, TableRow
 
 
 class PartComparison:
@@ -68,11 +69,15 @@ class PartComparison:
     @cached_property
     def judgements(self) -> list[Judgement]:
         """msprobe's verdicts, sentences and colours, one for each of the comparisons."""
+        from torchparity.comparing.msprobe.rows import judgements  # a headline needs no tables
+
         return judgements(self.groups, self.mode, highlight=self._options.highlight)
 
     @property
     def rows(self) -> list[TableRow]:
         """The rows of the table: each comparison with its judgement."""
+        from torchparity.comparing.msprobe.rows import TableRow
+
         return list(map(TableRow, self.comparisons, self.judgements))
 
     @cached_property

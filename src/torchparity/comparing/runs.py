@@ -16,8 +16,6 @@ from torchparity.comparing.judging.verdict import Finding, Verdict
 from torchparity.comparing.judging.wording.advice import advice
 from torchparity.comparing.judging.wording.sentences import finding_sentence
 from torchparity.comparing.measuring.item_comparison import ItemComparison, Reason, counted_by_measure
-from torchparity.comparing.msprobe.columns import NUMERIC
-from torchparity.comparing.msprobe.rows import differs
 from torchparity.comparing.options import Options, refuse_unknown_patterns
 from torchparity.comparing.part import PartComparison
 from torchparity.errors import RunNotFoundError
@@ -64,6 +62,8 @@ class Comparison:
         """The same table with numbers as numbers, to calculate with; where a word stands there is nothing."""
         import polars as pl
 
+        from torchparity.comparing.msprobe.columns import NUMERIC
+
         frame = self.frame
         texts = [name for name in frame.columns if name in NUMERIC and frame[name].dtype == pl.String]
         return frame.with_columns(pl.col(texts).cast(pl.Float64, strict=False)) if texts else frame
@@ -86,6 +86,8 @@ class Comparison:
     @property
     def has_differences(self) -> bool:
         """True where any row has a verdict against it, or a tensor that could not be compared, or nothing could be."""
+        from torchparity.comparing.msprobe.rows import differs  # a headline needs no rows
+
         is_any_off = any(
             differs(comparison, judgement.verdict)
             for part in self.parts

@@ -150,3 +150,71 @@ def test_runs_without_data_flow_say_that_content_was_matched(golden, model, faul
 
 def test_runs_with_data_flow_do_not(runs):
     assert "matched by content" not in torchparity.compare(*runs).headline()
+
+
+def chain(factor, epsilon, approximate):
+    """Return a program in which tanh returns so many times what it should, with a norm and a gelu behind it."""
+
+    def program():
+        model = nn.Sequential(nn.Linear(16, 16), nn.Tanh(), nn.LayerNorm(16, eps=epsilon), nn.GELU(approximate))
+        x = torch.randn(4, 16)
+
+        def step():
+            with planted(SECOND, wrong_output(lambda y: y * factor) if factor != 1 else None):
+                model(x / x.max().item()).square().mean().backward()
+
+        return model, step
+
+    return program
+
+
+@pytest.mark.parametrize("task", ["statistics", "tensor"])
+@pytest.mark.parametrize(
+    ("epsilon", "approximate", "named"),
+    [
+        (1e-3, "none", "Functional.layer_norm.0.forward in Module.2.LayerNorm.forward.0: called with input.eps=0.001"),
+        (1e-5, "tanh", "Functional.gelu.0.forward in Module.3.GELU.forward.0: called with input.approximate='tanh'"),
+        (1e-5, "none", "The runs agree"),
+    ],
+)
+def test_an_argument_behind_what_is_ignored_is_named(record, task, epsilon, approximate, named, capsys):
+    paths = [
+        str(record("candidate", chain(1.5, epsilon, approximate), task=task)),
+        str(record("baseline", chain(1, 1e-5, "none"), task=task)),
+    ]
+    capsys.readouterr()
+
+    main(["compare", *paths, "--ignore", SECOND])
+
+    assert named in capsys.readouterr().out.splitlines()[0]
+
+
+@pytest.mark.parametrize("task", ["statistics", "tensor"])
+def test_a_number_that_follows_from_what_is_ignored_is_no_difference(record, task, capsys):
+    class Scaling(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first = nn.Linear(16, 16)
+
+        def forward(self, x):
+            y = torch.tanh(self.first(x))
+            return y * y.detach().max().item()
+
+    def program(factor):
+        def make():
+            model, x = Scaling(), torch.randn(4, 16)
+
+            def step():
+                with planted(SECOND, wrong_output(lambda y: y * factor) if factor != 1 else None):
+                    model(x).square().mean().backward()
+
+            return model, step
+
+        return make
+
+    paths = [str(record(name, program(factor), task=task)) for name, factor in (("a", 1.5), ("b", 1))]
+    capsys.readouterr()
+
+    main(["compare", *paths, "--ignore", SECOND])
+
+    assert capsys.readouterr().out.startswith("The runs agree")

@@ -47,6 +47,9 @@ ROUNDED_TO_ANOTHER_DTYPE = 2.0**-7
 # float32 and float64.
 LARGEST_NUMBERS = (65504.0, 3.3895313892515355e38, 3.4028234663852886e38, 1.7976931348623157e308)
 
+# Digits of a fraction that a person wrote down (1.2e-05); one read out of a float32 has up to 17. A choice.
+DIGITS_BY_HAND = 6
+
 # --- Sums that cancel, where nothing but the gradient that came in is known ------------------------------------------
 
 # Terms from which an output is taken for a sum. With fewer, an output of nothing but rounding would need inputs that

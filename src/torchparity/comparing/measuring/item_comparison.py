@@ -8,7 +8,7 @@ from enum import Enum
 
 import msgspec
 
-from torchparity.comparing.pairing.items import ItemPair, Side
+from torchparity.comparing.pairing.items import INPUT_ROLES, ItemPair, Side
 from torchparity.records import PairMetrics, TensorLeaf
 
 Number = int | float
@@ -147,7 +147,7 @@ class ItemComparison(msgspec.Struct, frozen=True, gc=False):
     @property
     def is_input(self) -> bool:
         """True where the record received the item."""
-        return self.pair.is_input
+        return self.pair.role in INPUT_ROLES
 
     @property
     def is_matched(self) -> bool:

@@ -6,7 +6,6 @@ import math
 import os
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from torchparity.errors import ParityError
@@ -14,6 +13,8 @@ from torchparity.records import Leaf, PairMetrics, TensorLeaf
 from torchparity.storage import RunPart
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
+
     from torchparity.storage import MappedTensor, StoredTensor
 
 Progress = Callable[[int, int], None]  # pairs of tensors that are done, and how many there are
@@ -43,6 +44,8 @@ class PairReader:
 
         `meanwhile` is called when all files are open and the other threads still compare.
         """
+        from concurrent.futures import ThreadPoolExecutor  # not loaded where no values are stored
+
         wanted = {_cache_key(*pair): pair for pair in pairs}
         running: deque[tuple[Hashable, Future[Result]]] = deque()
         # This thread alone opens files: two that do so hand the interpreter lock to each other at every system call.

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from difflib import SequenceMatcher
 from typing import Literal
 
 import msgspec
@@ -194,6 +193,8 @@ def _matching(left: Sequence[object], right: Sequence[object]) -> Iterator[tuple
         last += 1
     middle_left, middle_right = left[first : len(left) - last], right[first : len(right) - last]
     if len(middle_left) <= _LONGEST and len(middle_right) <= _LONGEST:
+        from difflib import SequenceMatcher  # not loaded where both runs have the same calls
+
         matcher = SequenceMatcher(None, middle_left, middle_right, autojunk=False)
         for block in matcher.get_matching_blocks():
             for offset in range(block.size):

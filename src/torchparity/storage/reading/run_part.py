@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache, cached_property
 from os.path import splitext
 from pathlib import Path
@@ -190,6 +189,8 @@ class RunPart:
                 yield name, error
 
     def _verified_values(self) -> Iterator[tuple[str, HostTensor | ParityError]]:
+        from concurrent.futures import ThreadPoolExecutor  # not loaded where no values are asked for
+
         named = list(self.tensors())
         batches = [named[first : first + _BATCH] for first in range(0, len(named), _BATCH)]
         pool = ThreadPoolExecutor(os.cpu_count())

@@ -65,7 +65,12 @@ def has_compared(comparisons: Iterable[ItemComparison]) -> bool:
 def is_held_once(comparison: ItemComparison) -> bool:
     """Tell whether one run has something of a tensor to compare and the other nothing."""
     mine, other = comparison.pair.candidate, comparison.pair.baseline
-    if mine is None or other is None or _holds_something(mine.leaf) == _holds_something(other.leaf):
+    if mine is None or other is None:
+        return False
+    left, right = mine.leaf, other.leaf
+    if left.__class__ is right.__class__ is TensorLeaf and None not in (left.statistics, right.statistics):
+        return False  # nearly every pair
+    if _holds_something(left) == _holds_something(right):
         return False
     return _are_tensors(comparison)
 

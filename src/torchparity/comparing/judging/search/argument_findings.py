@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from torchparity.comparing.judging.evidence.judged_record import JudgedRecord
-from torchparity.comparing.judging.search.arguments import ArgumentDifference
+from torchparity.comparing.judging.figures import DIGITS_BY_HAND
+from torchparity.comparing.judging.search.arguments import ArgumentDifference, differing_arguments
 from torchparity.comparing.judging.search.context import PartContext
 from torchparity.comparing.judging.verdict import Finding, Kind
+from torchparity.records import ValueLeaf
 
 
 def argument_finding(
@@ -36,6 +39,36 @@ def argument_finding(
         explanation="" if has_effect else _small_effect(context, record),
         is_shown=has_effect,
     )
+
+
+def independent_argument(context: PartContext, record: JudgedRecord) -> Finding | None:
+    """Return an argument that differs for a reason of its own, of a call whose inputs an earlier finding explains.
+
+    Numbers that a program reads out of tensors differ with them: only texts, truth values and fractions of few digits,
+    as people write them, tell of a difference of their own.
+    """
+    if record.direction != "forward" or not any(entry.deviation and entry.pair.is_argument for entry in record.items):
+        return None
+    arguments = [argument for argument in differing_arguments(record, 0.0) if _is_written_by_hand(argument)]
+    if not arguments:
+        return None
+    chosen, explanation = arguments[0], "while its inputs differ already"
+    return context.finding(Kind.ARGUMENT, record, chosen.item, values=chosen.values, explanation=explanation)
+
+
+def _is_written_by_hand(argument: ArgumentDifference) -> bool:
+    if argument.is_one_sided:
+        return False
+    leaves = [side.leaf for side in (argument.item.candidate, argument.item.baseline) if side is not None]
+    return all(isinstance(leaf, ValueLeaf) and _is_of_few_digits(leaf.value) for leaf in leaves)
+
+
+def _is_of_few_digits(value: object) -> bool:
+    if isinstance(value, (str, bool)):
+        return True
+    if not isinstance(value, float) or not math.isfinite(value) or value.is_integer():
+        return False
+    return float(f"{value:.{DIGITS_BY_HAND - 1}e}") == value
 
 
 def _small_effect(context: PartContext, record: JudgedRecord) -> str:

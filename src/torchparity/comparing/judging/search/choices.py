@@ -14,12 +14,23 @@ from torchparity.naming import forward_of
 class OtherChoices:
     """The records of one rank that are in another order because a call before them chose otherwise among equals.
 
-    `open` is the last of them whose result differs and has not been put back into the same order since.
+    Open is the last of them in each branch, if its result differs and has not been put back into the same order since.
     """
 
     def __init__(self) -> None:
         self._followers: dict[int, dict[str, str]] = {}  # by step: the record, and the call that chose
-        self.open: tuple[int, Finding] | None = None
+        self._behind: dict[tuple[int, str], list[str]] = {}  # by step and record: the followers that it received
+        self._open: dict[tuple[int, str], tuple[int, Finding]] = {}
+
+    @property
+    def first_open(self) -> tuple[int, Finding] | None:
+        """The first result that differs and stays in another order, with its position."""
+        return min(self._open.values(), key=lambda entry: (entry[1].step, entry[0]), default=None)
+
+    def leave_open(self, context: PartContext, record: JudgedRecord, finding: Finding) -> None:
+        """Take note of a result in another order that differs, instead of those that it was made from."""
+        self._close_behind(context.step, record.name)
+        self._open[context.step, record.name] = record.position, finding
 
     def follow(self, context: PartContext, record: JudgedRecord, limit: float) -> None:
         """Take note of a record that another choice put in another order: it is off by more than `limit`."""
@@ -27,28 +38,32 @@ class OtherChoices:
             self._follow_backward(context, record)
         if not context.flow.is_recorded or record.direction != "forward":
             return
-        choice = self._choice_behind(context, record)
+        followers = self._followers.get(context.step, {})
+        makers = [maker for entry in record.received if entry.deviation for maker in context.flow.producers(entry)]
+        behind = [maker for maker in makers if maker in followers]
+        choice = followers[behind[0]] if behind else None
         if any(_is_another_index(context, record, entry) for entry in record.returned):
             choice = record.name
         if choice is None:
             return
+        self._behind[context.step, record.name] = behind
         if not record.returned or record.deviation is None or record.deviation > limit:
-            self._followers.setdefault(context.part.step, {})[record.name] = choice
+            self._followers.setdefault(context.step, {})[record.name] = choice
         else:
-            self.open = None
+            self._close_behind(context.step, record.name)
 
     def choice_of(self, context: PartContext, record: JudgedRecord) -> str | None:
         """Return the call whose other choice a record shows, None where there is none."""
-        return self._followers.get(context.part.step, {}).get(record.name)
+        return self._followers.get(context.step, {}).get(record.name)
 
     def is_in_another_order(self, context: PartContext, entry: ItemComparison) -> bool:
         """Tell whether another choice put what a record received in another order."""
-        followers = self._followers.get(context.part.step)
+        followers = self._followers.get(context.step)
         return followers is not None and any(maker in followers for maker in context.flow.producers(entry))
 
     def _follow_backward(self, context: PartContext, record: JudgedRecord) -> None:
         """Take note of a gradient of what is in another order, was put into it, or put back."""
-        followers = self._followers.get(context.part.step)
+        followers = self._followers.get(context.step)
         forward = context.by_name.get(forward_of(record.name))
         if followers is None or forward is None or not record.input_deviation:
             return
@@ -70,16 +85,23 @@ class OtherChoices:
             if count
         ]
 
-    def _choice_behind(self, context: PartContext, record: JudgedRecord) -> str | None:
-        followers = self._followers.get(context.part.step, {})
-        makers = (maker for entry in record.received if entry.deviation for maker in context.flow.producers(entry))
-        return next((followers[maker] for maker in makers if maker in followers), None)
+    def _close_behind(self, step: int, record: str) -> None:
+        """Close what a record was made from: it stands for that."""
+        pending, seen = list(self._behind.get((step, record), ())), {record}
+        while pending:
+            name = pending.pop()
+            if name not in seen:
+                seen.add(name)
+                self._open.pop((step, name), None)
+                pending += self._behind.get((step, name), ())
 
 
 def _is_another_index(context: PartContext, record: JudgedRecord, entry: ItemComparison) -> bool:
     """Tell whether an output is a choice among equals, or among values that rounding has moved."""
     if record.input_deviation > 0:
-        return chooses(record.name) and is_whole(entry) and bool(entry.deviation)
+        if not chooses(record.name) or not is_whole(entry) or not entry.deviation:
+            return False
+        return context.near_ties.explain(record, entry) is not False
     return is_other_choice(context, record, entry)
 
 
@@ -92,10 +114,18 @@ def is_other_choice(context: PartContext, record: JudgedRecord, entry: ItemCompa
         return False
     if record.has_equal_inputs and context.are_on_cpu:
         return False
+    is_explained = context.near_ties.explain(record, entry)
+    if is_explained is not None:
+        return is_explained
     values = record.returned[0]
     if values is not entry:
         return not values.deviation
     return record.input_deviation > 0 or _is_permutation(entry)
+
+
+def is_no_choice(context: PartContext, record: JudgedRecord, entry: ItemComparison) -> bool:
+    """Tell whether an output has other indices although the values at them are further apart than inputs are off."""
+    return chooses(record.name) and bool(entry.deviation) and context.near_ties.explain(record, entry) is False
 
 
 def _is_permutation(entry: ItemComparison) -> bool:

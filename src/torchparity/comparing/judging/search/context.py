@@ -10,13 +10,16 @@ from torchparity.comparing.judging.evidence.code_lines import code_lines
 from torchparity.comparing.judging.evidence.data_flow import DataFlow
 from torchparity.comparing.judging.evidence.dtypes import DifferingDtypes, differing_dtypes
 from torchparity.comparing.judging.evidence.judged_record import JudgedRecord, judged_records
+from torchparity.comparing.judging.evidence.uses import Uses
 from torchparity.comparing.judging.limits import Limits
 from torchparity.comparing.judging.part import ComparedPart
 from torchparity.comparing.judging.search.expectations import Expectations
+from torchparity.comparing.judging.search.near_ties import NearTies
 from torchparity.comparing.judging.verdict import Finding, Kind
 from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.naming import forward_of, is_module_name
 from torchparity.records import Origin, TensorLeaf
+from torchparity.storage import RunPart
 
 EarlierSteps = Mapping[int, Mapping[str, JudgedRecord]]
 
@@ -26,11 +29,13 @@ class PartContext:
 
     def __init__(self, part: ComparedPart, earlier: EarlierSteps, limits: Limits) -> None:
         self.part, self.earlier, self.limits = part, earlier, limits
+        self.step = part.step
         self.records, self.alone = judged_records(part.pairs, part.groups)
         self.by_name = {record.name: record for record in self.records}
         self.flow = DataFlow(part.candidate, part.baseline, self.records)
         self.environments = (part.candidate.info.environment, part.baseline.info.environment)
         self.expectations = Expectations(self.by_name, part.parents, self.environments)
+        self.near_ties = NearTies(part.candidate, part.baseline)
         self.containers = self._modules_around_calls()
         self._alone_by_name = {entry.record.name: entry for entry in self.alone if entry.is_candidates}
 
@@ -45,22 +50,51 @@ class PartContext:
         return self.dtypes.differing > 0
 
     def ancestors(self, name: str) -> list[JudgedRecord]:
-        """Return the pairs of records that a record which only the candidate has was computed from."""
+        """Return the pairs of records that a record which only one run has was computed from."""
+        is_candidates = name in self._alone_by_name
+        part = self.part.candidate if is_candidates else self.part.baseline
         found: dict[str, JudgedRecord] = {}
         pending, seen = [name], {name}
         while pending:
-            record = self.part.candidate.records.get(pending.pop())
+            record = part.records.get(pending.pop())
             for item in record.items() if record is not None else ():
                 if item.role != "input" or not isinstance(item.leaf, TensorLeaf):
                     continue
-                for origin in self.part.candidate.origins_of(item.leaf):
-                    maker = self.maker(origin)
+                for origin in part.origins_of(item.leaf):
+                    is_other_name = not is_candidates and origin.kind == "record"
+                    maker = self._by_baseline_name.get(origin.name) if is_other_name else self.maker(origin)
                     if maker is not None:
                         found[maker.name] = maker
                     elif origin.kind == "record" and origin.name not in seen:
                         seen.add(origin.name)
                         pending.append(origin.name)
         return list(found.values())
+
+    @cached_property
+    def has_gradients_alone(self) -> bool:
+        """True where one run has a backward record without a partner."""
+        return any(entry.record.direction == "backward" for entry in self.alone)
+
+    def uses_alone(self, record: JudgedRecord) -> list[str]:
+        """Return the calls of one run alone that received what a backward record's forward call returned."""
+        return [user for uses, forward in self._uses_of(record) for user in uses.alone(forward)]
+
+    def uses_paired(self, record: JudgedRecord) -> list[str]:
+        """Return the calls of both runs that received it, directly or through calls of one run alone."""
+        return list(dict.fromkeys(user for uses, forward in self._uses_of(record) for user in uses.paired(forward)))
+
+    def _uses_of(self, record: JudgedRecord) -> list[tuple[Uses, str]]:
+        names = (record.name, record.baseline_name)
+        return [(uses, forward_of(name)) for uses, name in zip(self._uses, names, strict=True) if name is not None]
+
+    @cached_property
+    def _uses(self) -> tuple[Uses, Uses]:
+        names = {name: record.name for name, record in self._by_baseline_name.items()}
+        return Uses(self.part.candidate, {name: name for name in self.by_name}), Uses(self.part.baseline, names)
+
+    @cached_property
+    def _by_baseline_name(self) -> dict[str | None, JudgedRecord]:
+        return {record.baseline_name: record for record in self.records}
 
     def _modules_around_calls(self) -> set[str]:
         """Return the modules inside of which calls were recorded: those tell more than the module's own record."""
@@ -95,7 +129,13 @@ class PartContext:
     @cached_property
     def paired_in_baseline(self) -> set[str | None]:
         """The baseline's records that have a partner."""
-        return {record.baseline_name for record in self.records}
+        return set(self._by_baseline_name)
+
+    @cached_property
+    def keeps_outputs(self) -> bool:
+        """True where one tool recorded both runs, and both keep what calls returned."""
+        parts = (self.part.candidate, self.part.baseline)
+        return parts[0].info.tool == parts[1].info.tool and all(map(_has_outputs, parts))
 
     @cached_property
     def has_same_seed(self) -> bool:
@@ -111,6 +151,12 @@ class PartContext:
     def _first_backward(self) -> int | None:
         backward = (record.position for record in self.records if record.direction == "backward")
         return next(backward, None)
+
+    @cached_property
+    def first_unequal_gradient(self) -> JudgedRecord | None:
+        """The first backward record that received or returned something else than its partner."""
+        backward = (record for record in self.records if record.direction == "backward")
+        return next((record for record in backward if any(entry.deviation for entry in record.items)), None)
 
     def maker(self, origin: Origin) -> JudgedRecord | None:
         """Return the pair of records that made something, in this step or in an earlier one."""
@@ -162,7 +208,7 @@ class PartContext:
         """Return a finding about one item of a record."""
         return Finding(
             kind=kind,
-            step=self.part.step,
+            step=self.step,
             rank=self.part.rank,
             row=record.row_of(entry),
             record=record.name,
@@ -182,3 +228,11 @@ class PartContext:
             is_shown=is_shown,
             is_certain=is_certain,
         )
+
+
+def _has_outputs(part: RunPart) -> bool:
+    return any(
+        item.role == "output" and isinstance(item.leaf, TensorLeaf)
+        for record in part.records.values()
+        for item in record.items()
+    )

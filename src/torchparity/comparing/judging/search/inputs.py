@@ -160,19 +160,40 @@ def _is_shown_by_the_whole(entry: ItemComparison, makers: Sequence[JudgedRecord]
 
 def _gradient(context: PartContext, record: JudgedRecord, entry: ItemComparison) -> Finding | None:
     """Return a finding where a gradient differs that agreed when those who use the output returned it."""
-    if has_other_shape(entry.pair) or record.is_module:
+    if has_other_shape(entry.pair):
         return None
     users = context.flow.consumers(forward_of(record.name)) if context.flow.is_recorded else ()
     sources = [context.by_name.get(backward_of(user)) for user in users]
     if not users:
-        return None if context.flow.is_recorded else _by_content(context, record, entry)
+        return _given_gradient(context, record, entry)
     known = [source for source in sources if source is not None]  # a use under no_grad gives no gradient
     if any(source.deviation != 0 or source.passes_on or _counts_nothing(source) for source in known):
         return None
-    margin = 1.0 if len(known) == len(sources) else MARGIN_OF_UNSEEN_BACKWARD
+    is_seen = len(known) == len(sources) and not record.is_module  # calls between modules are not recorded
+    margin = 1.0 if is_seen else MARGIN_OF_UNSEEN_BACKWARD
     if entry.deviation is None or entry.deviation <= margin * tolerance(entry.pair):
         return None  # autograd may add the same gradients in another order
+    mine, other = context.flow.origins(entry), context.flow.baseline_origins(entry)
+    alone = only_in_one_run(context, mine, [origin for origin in other if origin.kind == "record"])
+    if alone is not None:
+        return context.finding(Kind.CALL, record, entry, partner=alone)
     return context.finding(Kind.UNRECORDED, record, entry, sources=[backward_of(user) for user in users])
+
+
+def _given_gradient(context: PartContext, record: JudgedRecord, entry: ItemComparison) -> Finding | None:
+    """Return a finding where the first gradient that differs was returned by no recorded call.
+
+    Backward was given another one, or what computed it is not recorded.
+    """
+    if not context.flow.is_recorded:
+        return None if record.is_module else _by_content(context, record, entry)
+    forward = context.by_name.get(forward_of(record.name))
+    if record is not context.first_unequal_gradient or forward is None or forward.deviation is None:
+        return None
+    allowed = MARGIN_OF_UNSEEN_BACKWARD * tolerance(entry.pair) + GAIN_OF_A_CALL * forward.deviation
+    if entry.deviation is None or entry.deviation <= allowed:
+        return None
+    return context.finding(Kind.UNRECORDED, record, entry)
 
 
 def _by_content(context: PartContext, record: JudgedRecord, entry: ItemComparison) -> Finding | None:

@@ -29,7 +29,7 @@ class HidingMasks:
 
     def unveil(self, context: PartContext, record: JudgedRecord) -> None:
         """Put the hidden deviation in place of the one that statistics tell of what a record received."""
-        errors = self._errors.get(context.part.step)
+        errors = self._errors.get(context.step)
         if errors and any(entry.is_input and _is_masked(entry) for entry in record.items):
             record.items = [self._unveiled(context, entry, errors) for entry in record.items]
 
@@ -38,7 +38,7 @@ class HidingMasks:
         if record.direction != "forward" or record.has_equal_inputs or not any(map(_is_masked, record.returned)):
             return
         error = sum(_error(entry) for entry in record.received)
-        self._errors.setdefault(context.part.step, {})[record.name] = error
+        self._errors.setdefault(context.step, {})[record.name] = error
 
     def _unveiled(self, context: PartContext, entry: ItemComparison, errors: Mapping[str, float]) -> ItemComparison:
         if not entry.is_input or not _is_masked(entry):

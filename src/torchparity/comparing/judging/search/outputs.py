@@ -17,7 +17,7 @@ from torchparity.comparing.judging.evidence.operators import (
 )
 from torchparity.comparing.judging.figures import LARGEST_JUDGED_INPUT, SMALLEST_GAIN
 from torchparity.comparing.judging.search.cancellation import is_cancelled
-from torchparity.comparing.judging.search.choices import is_other_choice
+from torchparity.comparing.judging.search.choices import is_no_choice, is_other_choice
 from torchparity.comparing.judging.search.context import PartContext
 from torchparity.comparing.judging.search.inputs import coarser_unit
 from torchparity.comparing.judging.verdict import Finding, Kind
@@ -26,6 +26,9 @@ from torchparity.comparing.measuring.item_comparison import ItemComparison, Reas
 from torchparity.comparing.precision.facts import Expectation
 from torchparity.comparing.precision.figures import SKETCH_FLOOR
 from torchparity.records import TensorLeaf, ValueLeaf
+
+_FAR_APART = "the values that it chose in the two runs are further apart than its inputs are off"
+_NO_CHOICE = Expectation(0.0, 0.0, 0.0, "")
 
 
 class _Excess(NamedTuple):
@@ -56,6 +59,10 @@ def output_finding(context: PartContext, record: JudgedRecord, *, reads_raw_memo
     for entry in record.returned:
         if not entry.deviation or is_other_choice(context, record, entry):
             continue
+        if is_no_choice(context, record, entry):
+            if entry.deviation > (context.limits.tolerance or 0.0):
+                wrong.append((_Excess(math.inf, 0.0), entry, _NO_CHOICE))
+            continue
         received = _input_deviation(record, entry)
         if entry.deviation <= SMALLEST_GAIN * received or received > LARGEST_JUDGED_INPUT:
             continue
@@ -79,6 +86,7 @@ def output_finding(context: PartContext, record: JudgedRecord, *, reads_raw_memo
         expected=excess.allowed,
         expected_because=expectation.reason,
         values=values,
+        explanation=_FAR_APART if expectation is _NO_CHOICE else "",
         is_certain=context.flow.is_recorded or record.has_equal_inputs,
     )
 

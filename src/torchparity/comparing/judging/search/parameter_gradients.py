@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 from torchparity.comparing.judging.evidence.judged_record import JudgedRecord
-from torchparity.comparing.judging.figures import GAIN_OF_SUMS
+from torchparity.comparing.judging.figures import GAIN_OF_A_CALL, GAIN_OF_SUMS, MARGIN_OF_UNSEEN_BACKWARD
+from torchparity.comparing.judging.search.cancellation import is_cancelled
 from torchparity.comparing.judging.search.context import PartContext
+from torchparity.comparing.judging.search.inputs import is_beyond_ancestors, of_call_alone, only_in_one_run
 from torchparity.comparing.judging.verdict import Finding, Kind
 from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.comparing.measuring.rounding import tolerance
 from torchparity.errors import RecordNameError
-from torchparity.naming import backward_of, parse_record
+from torchparity.naming import OPTIMIZER, backward_of, parse_record
 
 
 def parameter_gradient_finding(context: PartContext, record: JudgedRecord) -> Finding | None:
@@ -17,15 +21,75 @@ def parameter_gradient_finding(context: PartContext, record: JudgedRecord) -> Fi
     if not context.flow.is_recorded:
         return None
     for entry in record.returned:
-        users = context.flow.users_of_parameter(_parameter(record, entry))
-        sources = [context.by_name.get(backward_of(user)) for user in users]
-        known = [source.deviation for source in sources if source is not None]
-        if not entry.deviation or not users or len(known) < len(sources) or None in known:
+        users = _users(context, _parameter(record, entry))
+        if not entry.deviation or not users or entry.deviation <= (context.limits.tolerance or 0.0):
             continue
-        largest = max(deviation for deviation in known if deviation is not None)
-        if entry.deviation > max(tolerance(entry.pair), GAIN_OF_SUMS * largest):
-            return context.finding(Kind.UNRECORDED, record, entry, sources=[backward_of(user) for user in users])
+        sources = [source for user in users if (source := context.by_name.get(backward_of(user))) is not None]
+        if len(sources) == len(users):
+            found = _of_records(context, record, entry, sources)
+        else:
+            found = _of_unseen_backward(context, record, entry, users)
+        if found is not None:
+            return found
     return None
+
+
+def _users(context: PartContext, parameter: str) -> list[str]:
+    """Return the forward records that give a gradient to a parameter: not the optimizer, nor calls of backward."""
+    return [
+        user
+        for user in context.flow.users_of_parameter(parameter)
+        if context.part.parents.get(user) != OPTIMIZER
+        and user not in context.containers
+        and (backward_of(user) in context.by_name or not context.is_in_backward(context.by_name[user]))
+    ]
+
+
+def _of_records(
+    context: PartContext, record: JudgedRecord, entry: ItemComparison, sources: Sequence[JudgedRecord]
+) -> Finding | None:
+    largest = _largest(source.deviation if source.returned else source.input_deviation for source in sources)
+    if largest is None or not entry.deviation or entry.deviation <= max(tolerance(entry.pair), GAIN_OF_SUMS * largest):
+        return None
+    return context.finding(Kind.UNRECORDED, record, entry, sources=[source.name for source in sources])
+
+
+def _of_unseen_backward(
+    context: PartContext, record: JudgedRecord, entry: ItemComparison, users: Sequence[str]
+) -> Finding | None:
+    """Return a gradient that a backward made which is not recorded, such as that of an autograd.Function."""
+    own = (record.name, record.baseline_name)  # stands for a maker that was not recorded
+    mine, other = (
+        [origin for origin in origins if origin.kind == "record" and origin.name not in own]
+        for origins in (context.flow.origins(entry), context.flow.baseline_origins(entry))
+    )
+    alone = only_in_one_run(context, mine, other)
+    if alone is not None:
+        return of_call_alone(context, record, entry, alone) if is_beyond_ancestors(context, entry, alone) else None
+    makers = [maker for origin in mine if (maker := context.maker(origin)) is not None]
+    sources = makers or _gradients_behind(context, users)
+    received = [context.by_name[user].input_deviation for user in users]
+    largest = _largest([*(source.deviation for source in sources), *received])
+    if not sources or largest is None or not entry.deviation:
+        return None
+    margin = 1.0 if makers else MARGIN_OF_UNSEEN_BACKWARD
+    if entry.deviation <= margin * tolerance(entry.pair) + GAIN_OF_A_CALL * largest:
+        return None
+    if is_cancelled(entry, [returned for source in sources for returned in source.returned]):
+        return None
+    return context.finding(Kind.UNRECORDED, record, entry, sources=[source.name for source in sources])
+
+
+def _gradients_behind(context: PartContext, users: Sequence[str]) -> list[JudgedRecord]:
+    """Return the backward records that gave the gradient of what the users of a parameter returned."""
+    after = dict.fromkeys(backward_of(name) for user in users for name in context.flow.consumers(user))
+    records = [context.by_name[name] for name in after if name in context.by_name]
+    return [record for record in records if not context.is_container(record)]
+
+
+def _largest(deviations: Iterable[float | None]) -> float | None:
+    known = list(deviations)
+    return None if None in known else max((deviation for deviation in known if deviation is not None), default=0.0)
 
 
 def _parameter(record: JudgedRecord, entry: ItemComparison) -> str:

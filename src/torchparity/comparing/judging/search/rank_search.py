@@ -17,7 +17,7 @@ from torchparity.comparing.judging.figures import (
 from torchparity.comparing.judging.limits import Limits
 from torchparity.comparing.judging.part import ComparedPart
 from torchparity.comparing.judging.record_patterns import matches
-from torchparity.comparing.judging.search.argument_findings import argument_finding
+from torchparity.comparing.judging.search.argument_findings import argument_finding, independent_argument
 from torchparity.comparing.judging.search.arguments import (
     differing_arguments,
     rounded_numbers,
@@ -25,16 +25,18 @@ from torchparity.comparing.judging.search.arguments import (
 from torchparity.comparing.judging.search.choices import OtherChoices
 from torchparity.comparing.judging.search.closeness import Closeness
 from torchparity.comparing.judging.search.context import PartContext
-from torchparity.comparing.judging.search.handed_out import handed_out_finding
+from torchparity.comparing.judging.search.gradients_of_one_run import gradient_of_one_run
+from torchparity.comparing.judging.search.handed_out import handed_out_finding, other_form_finding
 from torchparity.comparing.judging.search.inputs import input_finding, is_raw_memory
 from torchparity.comparing.judging.search.masks import HidingMasks
 from torchparity.comparing.judging.search.missing_gradients import missing_gradient
 from torchparity.comparing.judging.search.outputs import output_finding
 from torchparity.comparing.judging.search.parameter_gradients import parameter_gradient_finding
 from torchparity.comparing.judging.search.saved_values import saved_tensor_finding, saved_value_finding
+from torchparity.comparing.judging.search.tainted import TaintedRecords
 from torchparity.comparing.judging.verdict import Finding, Kind
 from torchparity.comparing.measuring.item_comparison import ItemComparison
-from torchparity.naming import OPTIMIZER, backward_of, forward_of
+from torchparity.naming import OPTIMIZER, forward_of
 from torchparity.overwrites import is_overwritten
 from torchparity.records import TensorLeaf
 
@@ -53,7 +55,7 @@ class RankSearch:
         self.unexplained: tuple[int, Finding] | None = None  # the first result that is off by more than rounding
         self.choices = OtherChoices()
         self._masks = HidingMasks()
-        self._tainted: dict[int, set[str]] = {}  # by step: records that a finding explains
+        self._tainted = TaintedRecords()
         self._is_equal_so_far = True
         self._equal_calls = 0
         self._first_unequal: tuple[JudgedRecord, ItemComparison, int] | None = None
@@ -63,7 +65,6 @@ class RankSearch:
         earlier = {step: context.by_name for step, context in self.contexts.items()}
         context = PartContext(part, earlier, self._limits)
         self.contexts[part.step] = context
-        self._tainted[part.step] = set()
         for record in context.records:
             self._masks.unveil(context, record)
             if not self._is_looking:
@@ -75,18 +76,18 @@ class RankSearch:
             elif record.direction == "forward" and rounds(record.name):
                 self._equal_calls += 1
         if self.unexplained is None:
-            self.unexplained = self.choices.open
+            self.unexplained = self.choices.first_open
         gradient = missing_gradient(context)
         if gradient is not None:
             self._add(context, context.by_name[gradient.record], gradient)
-        if self._tainted[part.step]:  # the calls inside tell which part of a module no finding explains
+        if self._tainted.has_any_of(part.step):  # the calls inside tell which part of a module no finding explains
             self.closeness.explain(part.step, [record.name for record in filter(context.is_container, context.records)])
         self.findings.sort(key=lambda entry: (entry[1].step, entry[0]))
 
     def _look_after(self, context: PartContext, record: JudgedRecord) -> None:
         """Pass a record by; from the one on that the user names, look."""
         self._split(context, record)
-        self.closeness.explain(context.part.step, [record.name])
+        self.closeness.explain(context.step, [record.name])
         self._is_equal_so_far = False
         if self._limits.after is not None and matches(self._limits.after, record.name, context.part.parents):
             self._is_looking = True
@@ -100,8 +101,11 @@ class RankSearch:
             found = self._saved_value(context, record)
         elif record.direction == "parameters_grad":
             found = self._parameter_gradient(context, record)
-        elif record.name in self._tainted[context.part.step] or self._is_tainted(context, record):
+        elif self._tainted.explains(context, record):
             self._taint(context, [record.name])
+            argument = independent_argument(context, record)
+            if argument is not None:
+                self._add(context, record, argument)
             return
         else:
             found = self._found(context, record, reads_raw_memory=reads_raw_memory)
@@ -113,27 +117,37 @@ class RankSearch:
 
     def _saved_value(self, context: PartContext, record: JudgedRecord) -> Finding | None:
         found = saved_tensor_finding(context, record)
-        if found is not None or any(self._tainted.values()):
+        if found is not None or self._tainted.has_any:
             return found  # nobody knows what a number was computed from: it may follow from a finding
         rounding = GAIN_OF_A_CALL * self._rounding_of_numbers(context, record)
         return saved_value_finding(context, record, rounding, is_equal_so_far=self._is_equal_so_far)
 
     def _parameter_gradient(self, context: PartContext, record: JudgedRecord) -> Finding | None:
-        if self._is_tainted(context, record):
-            self.closeness.explain(context.part.step, [record.name])
+        if self._tainted.explains(context, record):
+            self.closeness.explain(context.step, [record.name])
             return None
         return parameter_gradient_finding(context, record)
 
     def _taint(self, context: PartContext, records: Sequence[str]) -> None:
         """Take note of records that a finding explains."""
-        self._tainted[context.part.step].update(records)
-        self.closeness.explain(context.part.step, records)
+        self._tainted.add(context.step, records)
+        self.closeness.explain(context.step, records)
 
     def _judge_handed_out(self, context: PartContext, record: JudgedRecord) -> None:
-        if record.name not in self._tainted[context.part.step] and not self._is_tainted(context, record):
-            found = handed_out_finding(context, record)
-            if found is not None:
-                self._add(context, record, found)
+        if self._tainted.explains(context, record):
+            return
+        found = self._handed_out(context, record)
+        if found is not None:
+            self._add(context, record, found)
+        elif self.unexplained is None and not self._hands_out_another_order(context, record):
+            self._note_unexplained(context, record)
+
+    def _handed_out(self, context: PartContext, record: JudgedRecord) -> Finding | None:
+        found = handed_out_finding(context, record, is_equal_so_far=self._is_equal_so_far)
+        return found or other_form_finding(context, record)
+
+    def _hands_out_another_order(self, context: PartContext, record: JudgedRecord) -> bool:
+        return any(self.choices.is_in_another_order(context, entry) for entry in record.returned)
 
     def _note_unexplained(self, context: PartContext, record: JudgedRecord) -> None:
         """Keep the first result that is off by what nothing explains; one in another order only if it stays so."""
@@ -142,15 +156,17 @@ class RankSearch:
         choice = self.choices.choice_of(context, record)
         worst = max(record.returned, key=lambda entry: entry.deviation or 0.0)
         explanation = f"after {choice}, which chose otherwise among equal or close values" if choice else ""
-        finding = record.position, context.finding(Kind.UNKNOWN, record, worst, explanation=explanation)
+        finding = context.finding(Kind.UNKNOWN, record, worst, explanation=explanation)
         if choice:
-            self.choices.open = finding
+            self.choices.leave_open(context, record, finding)
         else:
-            self.unexplained = finding
+            self.unexplained = record.position, finding
 
     def _is_unexplained(self, context: PartContext, record: JudgedRecord) -> bool:
         """Tell whether a result of forward is off by what no rounding explains, although nobody is to blame for it."""
-        if record.direction != "forward" or context.is_in_backward(record) or record.passes_on:
+        if record.direction != "forward" or context.is_in_backward(record):
+            return False
+        if record.passes_on and not context.is_container(record):
             return False
         limit = self._limit_of_rounding(context)
         return any(
@@ -165,7 +181,8 @@ class RankSearch:
     def _found(self, context: PartContext, record: JudgedRecord, *, reads_raw_memory: bool) -> Finding | None:
         if record.passes_on and record.direction == "backward":
             return None  # in one run it has the gradient of all that use what it passed on
-        received = input_finding(context, record)
+        received = gradient_of_one_run(context, record) if record.direction == "backward" else None
+        received = received or input_finding(context, record)
         if received is not None:
             return received
         if record.passes_on:
@@ -173,7 +190,7 @@ class RankSearch:
             certain = [argument for argument in arguments if not argument.is_one_sided]
             if certain:
                 return argument_finding(context, record, certain, None, is_shown=True)
-            return handed_out_finding(context, record)
+            return self._handed_out(context, record)
         rounding = self._rounding_of_numbers(context, record)
         returned = output_finding(context, record, reads_raw_memory=reads_raw_memory)
         if returned is not None and returned.deviation <= GAIN_OF_A_CALL * rounded_numbers(record, rounding):
@@ -182,9 +199,11 @@ class RankSearch:
             arguments = differing_arguments(record, rounding)
             if arguments:
                 return argument_finding(context, record, arguments, returned)
-        if returned is not None and returned.kind is Kind.OPERATOR and returned.input_deviation > 0:
-            return self._traced_back(context, record, returned)
-        return returned
+        if returned is None:
+            return other_form_finding(context, record)
+        if returned.kind is not Kind.OPERATOR or not returned.input_deviation:
+            return returned
+        return returned if returned.explanation else self._traced_back(context, record, returned)
 
     def _rounding_of_numbers(self, context: PartContext, record: JudgedRecord) -> float:
         """Return by how much numbers may differ: not at all where none can have been read out of a tensor."""
@@ -254,7 +273,7 @@ class RankSearch:
         if not record.passes_on and self.choices.choice_of(context, record) is None:
             for entry in (*record.received, *record.returned):
                 if entry.deviation and not (entry.is_input and self.choices.is_in_another_order(context, entry)):
-                    self.closeness.measure(context.part.step, record.name, entry)
+                    self.closeness.measure(context.step, record.name, entry)
         return reads_raw_memory
 
     def _passes_on(self, context: PartContext, record: JudgedRecord) -> bool:
@@ -268,28 +287,5 @@ class RankSearch:
                 leaf = getattr(entry, side).leaf
                 origins = part.origins_of(leaf) if isinstance(leaf, TensorLeaf) else ()
                 if origins and all(origin.kind != "record" or origin.name != name for origin in origins):
-                    return True
-        return False
-
-    def _is_tainted(self, context: PartContext, record: JudgedRecord) -> bool:
-        """Tell whether a finding explains what a record received."""
-        if not any(self._tainted.values()):
-            return False
-        if not context.flow.is_recorded:
-            return record.input_deviation > 0 or (not record.received and record.direction != "forward")
-        tainted = self._tainted[context.part.step]
-        if record.direction == "backward":
-            forward = forward_of(record.name)
-            users = map(backward_of, context.flow.consumers(forward))
-            return forward in tainted or any(user in tainted for user in users)
-        for entry in record.received or record.returned:
-            if entry.deviation == 0:
-                continue
-            makers = [origin for origin in context.flow.origins(entry) if origin.kind in ("record", "earlier")]
-            if not makers and record.direction != "forward":
-                return True
-            for origin in makers:
-                step = context.part.step if origin.kind == "record" else origin.step
-                if step is not None and origin.name in self._tainted.get(step, ()):
                     return True
         return False
