@@ -55,6 +55,7 @@ ALLOWED = {
     },
     "running": {"calls", "config", "errors", "kernels", "recording", "storage", "tensors", "text"},
     "integrations": {"config", "in_lockstep", "recording"},
+    "check": {"config", "errors", "recording", "storage", "text"},
     "comparing": {
         *("errors", "kernels", "naming", "overwrites", "plugins", "records", "report", "storage", "text", "version"),
         "whole_file",
@@ -116,6 +117,7 @@ ROOMS = {
         "arenas": {"", "numba_loops", "triton_launch"},
         "": {"numba_loops"},
     },
+    "check": {"collection": set(), "": {"collection"}},
     "storage": {
         "files": set(),
         "encoding": {"files"},
@@ -124,7 +126,8 @@ ROOMS = {
         "formats": {"files", "pickles", "shards"},
         "reading": {"encoding", "files", "formats"},
         "writing": {"encoding", "formats", "reading", "shards"},
-        "": {"encoding", "files", "formats", "reading", "writing"},
+        "info_files": {"encoding", "formats", "reading"},
+        "": {"encoding", "files", "formats", "info_files", "reading", "writing"},
     },
     "report": {"workbook": {""}, "formats": {"", "workbook"}, "": set()},
     "cli": {"terminal": set(), "": {"terminal"}},
@@ -133,6 +136,7 @@ ROOMS = {
 MOST_FILES = 20  # in one folder
 TORCH_PACKAGES = {
     *("calls", "devices", "in_lockstep", "integrations", "ops", "randomness", "recording", "running", "simulation"),
+    "check",
 }
 TORCH_FILES = {
     "integrations.pytest",  # for typing alone
