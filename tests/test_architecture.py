@@ -52,6 +52,7 @@ ALLOWED = {
     "randomness": {"calls", "devices", "errors", "ops", "whole_file"},
     "recording": {
         *("calls", "config", "devices", "errors", "kernels", "naming", "ops", "records", "storage", "tensors", "text"),
+        "overwrites",
     },
     "running": {"calls", "config", "errors", "kernels", "recording", "storage", "tensors", "text"},
     "integrations": {"config", "in_lockstep", "recording"},
@@ -98,7 +99,8 @@ ROOMS = {
         "schedule": set(),
         "step": {"measuring", "selection"},
         "writing": {"selection", "step"},
-        "": {"measuring", "selection", "schedule", "step", "writing"},
+        "overflow": {"measuring", "selection", "step", "writing"},
+        "": {"measuring", "overflow", "selection", "schedule", "step", "writing"},
     },
     "comparing": {
         "pairing": set(),

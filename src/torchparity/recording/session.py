@@ -226,7 +226,7 @@ class Session:
             return False
         if self._output is None:  # also where this step is not wanted: what cannot work is said before the training
             custom = self._interceptors.registered_names()
-            self._output = setup.open_output(self._config, self._recorder.selection, model, custom, own)
+            self._output = setup.open_output(self._config, self._recorder, model, custom, own)
             close_at_exit(self)
         if (self._config.step and self._step not in self._config.step) or not self._dump_enable.is_on():
             return False

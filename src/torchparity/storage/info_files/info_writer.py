@@ -44,13 +44,14 @@ class InfoWriter:
 
     def add(self, part: RunPart) -> None:
         """Write the calls of one more step; the first call of a name stays."""
+        earlier = set(self._calls["forward"])
         frames = {name: group.frames for group in part.stacks for name in group.records}
         for record in part.records.values():
             if is_module_name(record.name) or record.direction not in REAL_DATA or record.error is not None:
                 continue
             call = call_of(forward_of(record.name))
-            if call in self._calls[record.direction]:
-                continue  # a second backward through the call, or the call of a later step
+            if call in earlier or call in self._calls[record.direction]:
+                continue  # a call of a later step, or a second backward through one
             placed = self._with_values(record, part)
             if record.direction == "backward":
                 self._calls["backward"][call] = _json(placed.input_args)
