@@ -55,6 +55,10 @@ ALLOWED = {
     },
     "running": {"calls", "config", "errors", "kernels", "recording", "storage", "tensors", "text"},
     "integrations": {"config", "in_lockstep", "recording"},
+    "check": {
+        *("calls", "config", "errors", "naming", "ops", "plugins", "recording", "records", "report", "storage"),
+        *("tensors", "text", "whole_file"),
+    },
     "comparing": {
         *("errors", "kernels", "naming", "overwrites", "plugins", "records", "report", "storage", "text", "version"),
         "whole_file",
@@ -62,7 +66,7 @@ ALLOWED = {
     "in_lockstep": {"calls", "comparing", "devices", "errors", "recording", "storage"},
     "report": {"errors", "naming", "records", "summaries", "text", "whole_file"},
     "cli": {
-        *("comparing", "config", "errors", "kernels", "naming", "plugins", "records", "report", "storage"),
+        *("check", "comparing", "config", "errors", "kernels", "naming", "plugins", "records", "report", "storage"),
         *("version", "text", "running"),
     },
     "__main__": {"cli"},
@@ -116,6 +120,14 @@ ROOMS = {
         "arenas": {"", "numba_loops", "triton_launch"},
         "": {"numba_loops"},
     },
+    "check": {
+        "judging": set(),
+        "cases": set(),
+        "execution": {"cases"},
+        "results": {"judging"},
+        "reproduction": {"cases", "execution", "judging"},
+        "": {"cases", "execution", "judging", "reproduction", "results"},
+    },
     "storage": {
         "files": set(),
         "encoding": {"files"},
@@ -133,6 +145,7 @@ ROOMS = {
 MOST_FILES = 20  # in one folder
 TORCH_PACKAGES = {
     *("calls", "devices", "in_lockstep", "integrations", "ops", "randomness", "recording", "running", "simulation"),
+    "check",
 }
 TORCH_FILES = {
     "integrations.pytest",  # for typing alone

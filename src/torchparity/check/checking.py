@@ -8,10 +8,11 @@ from typing import Any
 
 import torch
 
-from torchparity.check.case_result import CaseResult, skipped_case
 from torchparity.check.cases import CannotRun, Case, reason_to_skip
 from torchparity.check.execution import Performed, perform
 from torchparity.check.judging import Judgement, Outcome, Status, join, judge, judge_distribution, skipped
+from torchparity.check.results import CaseResult, skipped_case
+from torchparity.check.selection import Selection
 from torchparity.ops import function_called
 
 _DROPPING = "dropout"
@@ -27,11 +28,11 @@ class Checked:
     performed: Performed | None = None
 
 
-def check_case(case: Case, device: torch.device) -> Checked:
+def check_case(case: Case, device: torch.device, selection: Selection | None = None) -> Checked:
     """Run one case on a device and judge it; whatever the API raises is the reason of a skip."""
     function = function_called(case.api)
     has_backward = case.backward is not None
-    reason = reason_to_skip(case, function)
+    reason = (selection.reason_to_skip(case) if selection else None) or reason_to_skip(case, function)
     if reason is not None or function is None:
         return Checked(case, skipped_case(case.name, reason or "", has_backward=has_backward))
     try:

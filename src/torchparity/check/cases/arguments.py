@@ -106,7 +106,7 @@ class _Builder:
         if values is None:
             self.has_drawn = True
             values = self._drawn(path, leaf)
-        return Input(path, values, bool(leaf.requires_grad))
+        return Input(path, values, leaf.requires_grad is not False)
 
     def _drawn(self, path: str, leaf: TensorLeaf) -> torch.Tensor:
         draws = Draws(f"{self._case.forward.name}.input.{path}")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from torchparity.errors import RecordNameError
 from torchparity.naming import RecordName, parse_record
-from torchparity.records import Record
+from torchparity.records import Record, TensorLeaf
 from torchparity.storage import RunPart
 
 
@@ -36,7 +36,15 @@ def cases_of(part: RunPart) -> Iterator[Case]:
         if name is None or name.is_module or name.direction != "forward" or name.mark is not None:
             continue
         backward = records.get(str(name.backward))
+        if backward is not None and not _has_gradients(record, backward):
+            backward = None  # a factory's, whose arguments have none
         yield Case(f"{name.family}.{name.call}", name.family, name.operator, record, backward, part)
+
+
+def _has_gradients(forward: Record, backward: Record) -> bool:
+    if not backward.output and not backward.output_kwargs:  # a backward_info tells what came in alone
+        return any(item.role == "input" and isinstance(item.leaf, TensorLeaf) for item in forward.items())
+    return any(item.role == "output" and isinstance(item.leaf, TensorLeaf) for item in backward.items())
 
 
 def _name_of(record: Record) -> RecordName | None:

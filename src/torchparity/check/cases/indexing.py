@@ -23,4 +23,6 @@ def _is_list_of_places(index: list[Any], forward: Record) -> bool:
         return True
     if not isinstance(shown, TensorLeaf):
         return False
-    return tuple(shown.shape) == (len(index), *indexed.shape[1:]) and len(shown.shape) != len(indexed.shape) - len(index)
+    return tuple(shown.shape) == (len(index), *indexed.shape[1:]) and len(shown.shape) != len(indexed.shape) - len(
+        index
+    )

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from torchparity.check.cases import Arguments, Case, DtypeWord, Input
+from torchparity.check.cases import Arguments, Case, DtypeWord
 
 _NARROW = 2  # bytes of the widest dtype that fp32 is the reference of
 _COMPLEX = {torch.float32: torch.complex64, torch.float64: torch.complex128}
@@ -50,8 +50,9 @@ def reference_dtype(arguments: Arguments) -> torch.dtype:
 
 
 def _widths(arguments: Arguments) -> Iterator[int]:
-    for leaf in [*arguments.inputs(), *_dtypes_in([arguments.args, arguments.kwargs])]:
-        dtype = leaf.tensor.dtype if isinstance(leaf, Input) else leaf.dtype
+    dtypes = [given.tensor.dtype for given in arguments.inputs()]
+    dtypes += [word.dtype for word in _dtypes_in([arguments.args, arguments.kwargs])]
+    for dtype in dtypes:
         if dtype.is_floating_point or dtype.is_complex:
             yield _REAL_BYTES.get(dtype, dtype.itemsize)
 
