@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from torchparity.check.judging.outcome import Status
@@ -64,6 +64,13 @@ class Metrics:
     mean_ulp: float | None = None
     ulp_share: float | None = None
 
+    def as_dict(self) -> dict[str, float | None]:
+        """Return the metrics by name, in the order of the details' columns."""
+        return {name: getattr(self, name) for name in METRICS}
+
+
+METRICS = tuple(field.name for field in fields(Metrics))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
@@ -84,7 +91,7 @@ class Judgement:
     def row(self) -> list[str]:
         """Return the cells of this row of the details, in the order of `DETAILS_HEADER`."""
         shape = "" if self.shape is None else str(self.shape)
-        numbers = asdict(self.metrics).values()
+        numbers = self.metrics.as_dict().values()
         beside = (self.cpu_max_ulp, self.multiple)
         return [
             *(self.name, self.reference_dtype, self.device_dtype, shape),
@@ -95,7 +102,7 @@ class Judgement:
 
     def to_json(self) -> dict[str, Any]:
         """Return everything as strict JSON can hold it."""
-        numbers = {**asdict(self.metrics), "cpu_max_ulp": self.cpu_max_ulp, "multiple": self.multiple}
+        numbers = {**self.metrics.as_dict(), "cpu_max_ulp": self.cpu_max_ulp, "multiple": self.multiple}
         return {
             "name": self.name,
             "status": str(self.status),
