@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from torchparity.check.cases import CannotRun, Case, reason_to_skip
-from torchparity.check.execution import Performed, perform
+from torchparity.check.execution import Performed, Results, perform
 from torchparity.check.judging import Judgement, Outcome, Status, join, judge, judge_distribution, skipped
 from torchparity.check.results import CaseResult, skipped_case
 from torchparity.check.selection import Selection
 from torchparity.ops import function_called
+
+_Values = Callable[[Results], Mapping[str, Any]]
 
 _DROPPING = "dropout"
 _NO_GRADIENT = "Bench output is None, skip this test."
@@ -57,44 +59,48 @@ def _judged(case: Case, performed: Performed) -> CaseResult:
     )
 
 
-def _outputs(case: Case, performed: Performed) -> Iterable[Judgement]:
+def _outputs(case: Case, performed: Performed) -> Iterator[Judgement]:
     device, reference = performed.device, performed.reference
     has_written = bool(device.written or reference.written)
     for path in dict.fromkeys([*device.outputs, *reference.outputs]):
-        ours = device.outputs.get(path)
-        if ours is None and reference.outputs.get(path) is None and has_written:
+        if has_written and device.outputs.get(path) is None and reference.outputs.get(path) is None:
             continue  # what it returns in place of None is what it wrote
-        of_cpu = performed.same_dtype.outputs.get(path) if performed.same_dtype else None
-        name = f"{case.forward.name}.output.{path}"
-        yield _judgement(case, performed, Outcome(case.api, name, ours, reference.outputs.get(path), of_cpu))
+        yield _judgement(performed, f"{case.forward.name}.output.{path}", lambda results: results.outputs, path)
     for path in dict.fromkeys([*device.written, *reference.written]):
-        of_cpu = performed.same_dtype.written.get(path) if performed.same_dtype else None
-        name = f"{case.forward.name}.input.{path}"
-        truth = reference.written.get(path)
-        yield _judgement(case, performed, Outcome(case.api, name, device.written.get(path), truth, of_cpu))
+        yield _judgement(performed, f"{case.forward.name}.input.{path}", lambda results: results.written, path)
 
 
-def _gradients(case: Case, performed: Performed) -> Iterable[Judgement]:
+def _gradients(case: Case, performed: Performed) -> Iterator[Judgement]:
     device, reference = performed.device, performed.reference
     for path in dict.fromkeys([*device.gradients, *reference.gradients]):
         name = f"{case.name}.backward.output.{path}"
-        ours, truth = device.gradients.get(path), reference.gradients.get(path)
-        if ours is None and truth is None:
+        if device.gradients.get(path) is None and reference.gradients.get(path) is None:
             yield skipped(name, _NO_GRADIENT)
-            continue
-        of_cpu = performed.same_dtype.gradients.get(path) if performed.same_dtype else None
-        yield _judgement(case, performed, Outcome(case.api, name, ours, truth, of_cpu))
+        else:
+            yield _judgement(performed, name, lambda results: results.gradients, path)
 
 
-def _judgement(case: Case, performed: Performed, outcome: Outcome) -> Judgement:
+def _judgement(performed: Performed, name: str, values: _Values, path: str) -> Judgement:
+    def emulate(number: int) -> Any:
+        results = performed.emulated(number)
+        return None if results is None else values(results).get(path)
+
+    outcome = Outcome(
+        performed.case.api,
+        name,
+        values(performed.device).get(path),
+        values(performed.reference).get(path),
+        values(performed.same_dtype).get(path) if performed.same_dtype else None,
+        emulate if performed.can_emulate else None,
+    )
     if performed.reference.has_drawn:
-        return judge_distribution(outcome, zero_share=_zero_share(case, performed))
+        return judge_distribution(outcome, zero_share=_zero_share(performed))
     return judge(outcome)
 
 
-def _zero_share(case: Case, performed: Performed) -> float | None:
+def _zero_share(performed: Performed) -> float | None:
     """Return the p of a dropout, 0.5 where it was left out; None for other random functions."""
-    if _DROPPING not in case.operator:
+    if _DROPPING not in performed.case.operator:
         return None
     arguments = performed.call.arguments
     given: Any = arguments.kwargs.get("p", arguments.args[1] if len(arguments.args) > 1 else 0.5)

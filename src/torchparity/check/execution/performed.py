@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import torch
 
 from torchparity.calls import attempted
 from torchparity.check.cases import Arguments, CannotRun, Case, Input, rebuilt
-from torchparity.check.execution.precision import Way, reference_way
+from torchparity.check.execution.precision import Emulated, Way, reference_way
 from torchparity.check.execution.results import Results
 from torchparity.check.execution.running import Call, first_line, run
 from torchparity.check.execution.seeds import GradientSeeds
@@ -25,11 +26,39 @@ _OUT_HAS_NO_GRADIENT = "function with out=... arguments don't support automatic 
 class Performed:
     """The three results of a case; `same_dtype` is None on the CPU itself, and where the CPU has no such kernel."""
 
+    case: Case
     call: Call
     device: Results
     reference: Results
     same_dtype: Results | None
     note: str = ""  # a sentence for the row
+
+    @property
+    def can_emulate(self) -> bool:
+        """True where the reference is wider than the tested dtype."""
+        return self._tested is not None and reference_way(self.case, self.call.arguments).raised is not None
+
+    def emulated(self, number: int) -> Results | None:
+        """Return the reference with the tested dtype's rounding, sample `number`; None where it cannot be had."""
+        if number not in self._emulated:
+            tested = self._tested or torch.float32
+            way = replace(
+                reference_way(self.case, self.call.arguments), emulated=Emulated(tested, number, self.case.api)
+            )
+            results = attempted(lambda: run(self.call, way))
+            self._emulated[number] = None if isinstance(results, Exception) else results
+        return self._emulated[number]
+
+    @cached_property
+    def _emulated(self) -> dict[int, Results | None]:
+        return {}
+
+    @cached_property
+    def _tested(self) -> torch.dtype | None:
+        tensors = [given.tensor for given in self.call.arguments.inputs()]
+        values = [*self.device.outputs.values(), *self.device.written.values(), *tensors]
+        kinds = (value.dtype for value in values if isinstance(value, torch.Tensor))
+        return next((kind for kind in kinds if kind.is_floating_point or kind.is_complex), None)
 
 
 def perform(case: Case, function: Callable[..., Any], device: torch.device) -> Performed:
@@ -45,7 +74,7 @@ def perform(case: Case, function: Callable[..., Any], device: torch.device) -> P
     if isinstance(same_dtype, Exception):
         same_dtype = None
     note = _OUT_HAS_NO_GRADIENT if has_out and case.backward is not None else ""
-    return Performed(call, on_device, reference, same_dtype, note)
+    return Performed(case, call, on_device, reference, same_dtype, note)
 
 
 def _run_as_recorded(case: Case, call: Call, way: Way) -> tuple[Call, Results]:

@@ -23,12 +23,22 @@ _QUANTIZING = ("quantize", "fake_quant", "_scaled_mm", "_int_mm")
 
 
 @dataclass(frozen=True)
+class Emulated:
+    """Rounding of a dtype to emulate inside a run of higher precision; `number` is that of the sample."""
+
+    tested: torch.dtype
+    number: int
+    api: str
+
+
+@dataclass(frozen=True)
 class Way:
     """One way to run a call: where, and with floating-point arguments of which dtype; None leaves them as they are."""
 
     device: torch.device
     raised: torch.dtype | None = None
     raises_words: bool = True  # False for conversions, whose dtype is what they are asked for
+    emulated: Emulated | None = None
 
     def dtype(self, dtype: torch.dtype) -> torch.dtype:
         """Return the dtype that takes the place of a recorded one."""

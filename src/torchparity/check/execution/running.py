@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ import torch
 
 from torchparity.calls import attempted
 from torchparity.check.cases import Arguments, DeviceWord, DtypeWord, Input
+from torchparity.check.emulation import RoundedResults, moved
 from torchparity.check.execution.precision import Way
 from torchparity.check.execution.results import Results, leaves_of, on_host
 from torchparity.check.execution.seeds import GradientSeeds
@@ -34,13 +35,14 @@ def run(call: Call, way: Way) -> Results:
     args, kwargs = call.arguments.mapped(placing.place)
     torch.manual_seed(SEED)
     state = torch.get_rng_state() if way.device.type == "cpu" else None
-    with _default_dtype(way), torch.set_grad_enabled(call.seeds is not None):
-        returned = call.function(*args, **kwargs)
-    has_drawn = state is not None and not torch.equal(state, torch.get_rng_state())
-    outputs = leaves_of(returned)
-    results = Results({}, placing.written(outputs), has_drawn=has_drawn)
-    if call.seeds is not None and placing.leaves:
-        _differentiate(call.seeds, placing.leaves, outputs, results)
+    with _rounding(way):
+        with _default_dtype(way), torch.set_grad_enabled(call.seeds is not None):
+            returned = call.function(*args, **kwargs)
+        has_drawn = state is not None and not torch.equal(state, torch.get_rng_state())
+        outputs = leaves_of(returned)
+        results = Results({}, placing.written(outputs), has_drawn=has_drawn)
+        if call.seeds is not None and placing.leaves:
+            _differentiate(call.seeds, placing.leaves, outputs, results)
     results.outputs = {path: on_host(value) for path, value in outputs.items()}
     return results
 
@@ -94,6 +96,9 @@ class _Placing:
 
     def _tensor(self, given: Input) -> torch.Tensor:
         tensor = given.tensor.to(device=self._way.device, dtype=self._way.dtype(given.tensor.dtype))
+        emulated = self._way.emulated
+        if emulated is not None:
+            tensor = moved(tensor, emulated.tested, emulated.number, emulated.api)
         if self._call.seeds is not None and given.requires_grad and _can_have_gradient(tensor):
             tensor = tensor.detach().requires_grad_()
             self.leaves[given.path] = tensor
@@ -106,6 +111,12 @@ class _Placing:
 
 def _can_have_gradient(tensor: torch.Tensor) -> bool:
     return tensor.is_floating_point() or tensor.is_complex()
+
+
+def _rounding(way: Way) -> AbstractContextManager[Any]:
+    if way.emulated is None:
+        return nullcontext()
+    return RoundedResults(way.emulated.tested, way.emulated.number)
 
 
 @contextmanager
