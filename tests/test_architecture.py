@@ -59,11 +59,12 @@ ALLOWED = {
         *("errors", "kernels", "naming", "overwrites", "plugins", "records", "report", "storage", "text", "version"),
         "whole_file",
     },
+    "check": {"devices", "errors", "naming", "records", "report", "tensors", "text", "whole_file"},
     "in_lockstep": {"calls", "comparing", "devices", "errors", "recording", "storage"},
     "report": {"errors", "naming", "records", "summaries", "text", "whole_file"},
     "cli": {
         *("comparing", "config", "errors", "kernels", "naming", "plugins", "records", "report", "storage"),
-        *("version", "text", "running"),
+        *("version", "text", "running", "check"),
     },
     "__main__": {"cli"},
     "": {
@@ -110,6 +111,13 @@ ROOMS = {
         "msprobe": {"judging", "judging.evidence", "judging.wording", "measuring", "pairing"},
         "": {"pairing", "measuring", "judging", "judging.evidence", "judging.wording", "msprobe"},
     },
+    "check": {
+        "judging": set(),
+        "emulation": set(),
+        "exhaustive": {"judging"},
+        "two_checks": {"judging"},
+        "": set(),
+    },
     "kernels": {
         "numba_loops": {""},
         "triton_launch": {""},
@@ -132,6 +140,7 @@ ROOMS = {
 }
 MOST_FILES = 20  # in one folder
 TORCH_PACKAGES = {
+    "check",
     *("calls", "devices", "in_lockstep", "integrations", "ops", "randomness", "recording", "running", "simulation"),
 }
 TORCH_FILES = {
