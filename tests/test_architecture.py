@@ -55,19 +55,19 @@ ALLOWED = {
     },
     "running": {"calls", "config", "errors", "kernels", "recording", "storage", "tensors", "text"},
     "integrations": {"config", "in_lockstep", "recording"},
-    "check": {
-        *("calls", "config", "errors", "naming", "ops", "plugins", "recording", "records", "report", "storage"),
-        *("tensors", "text", "whole_file"),
-    },
     "comparing": {
         *("errors", "kernels", "naming", "overwrites", "plugins", "records", "report", "storage", "text", "version"),
         "whole_file",
     },
+    "check": {
+        *("calls", "config", "devices", "errors", "naming", "ops", "plugins", "recording", "records", "report"),
+        *("storage", "tensors", "text", "whole_file"),
+    },
     "in_lockstep": {"calls", "comparing", "devices", "errors", "recording", "storage"},
     "report": {"errors", "naming", "records", "summaries", "text", "whole_file"},
     "cli": {
-        *("check", "comparing", "config", "errors", "kernels", "naming", "plugins", "records", "report", "storage"),
-        *("version", "text", "running"),
+        *("comparing", "config", "errors", "kernels", "naming", "plugins", "records", "report", "storage"),
+        *("version", "text", "running", "check"),
     },
     "__main__": {"cli"},
     "": {
@@ -114,19 +114,22 @@ ROOMS = {
         "msprobe": {"judging", "judging.evidence", "judging.wording", "measuring", "pairing"},
         "": {"pairing", "measuring", "judging", "judging.evidence", "judging.wording", "msprobe"},
     },
+    "check": {
+        "judging": set(),
+        "emulation": set(),
+        "exhaustive": {"judging"},
+        "two_checks": {"judging"},
+        "cases": set(),
+        "execution": {"cases", "emulation"},
+        "results": {"judging"},
+        "reproduction": {"cases", "execution", "judging", "results"},
+        "": {"cases", "execution", "exhaustive", "judging", "reproduction", "results"},
+    },
     "kernels": {
         "numba_loops": {""},
         "triton_launch": {""},
         "arenas": {"", "numba_loops", "triton_launch"},
         "": {"numba_loops"},
-    },
-    "check": {
-        "judging": set(),
-        "cases": set(),
-        "execution": {"cases"},
-        "results": {"judging"},
-        "reproduction": {"cases", "execution", "judging"},
-        "": {"cases", "execution", "judging", "reproduction", "results"},
     },
     "storage": {
         "files": set(),
@@ -144,8 +147,8 @@ ROOMS = {
 }
 MOST_FILES = 20  # in one folder
 TORCH_PACKAGES = {
-    *("calls", "devices", "in_lockstep", "integrations", "ops", "randomness", "recording", "running", "simulation"),
     "check",
+    *("calls", "devices", "in_lockstep", "integrations", "ops", "randomness", "recording", "running", "simulation"),
 }
 TORCH_FILES = {
     "integrations.pytest",  # for typing alone

@@ -92,9 +92,9 @@ def _recorded_call(info, sample, inputs, seeds):
         if ends:
             torch.autograd.backward(ends, seeds)
         session.step()
+        return output.take()
     finally:
         session.close(None)
-    return output.take()
 
 
 def _graded(info, sample, inputs):

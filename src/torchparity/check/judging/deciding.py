@@ -16,7 +16,7 @@ from torchparity.check.judging.metrics import exact_metrics, float_metrics
 from torchparity.check.judging.outcome import Outcome, Status
 from torchparity.check.judging.pass_rule import broken_rules, has_outliers
 from torchparity.check.judging.standard_rules import apply_standard
-from torchparity.check.judging.standards import Standard, level_of, standard_of
+from torchparity.check.judging.standards import Standard, level_of, normwise_error, standard_of
 from torchparity.check.judging.values import NotComparableError, Values, values_of
 from torchparity.check.judging.wording import about_exact, about_explained, about_failure, about_outliers, about_tf32
 
@@ -113,7 +113,7 @@ def _of_same_kind(result: Any, device: Values) -> Values | None:
 class _Verdict:
     status: Status
     message: str
-    rounded: Values | None = None  # a result with rounding that the error was held against
+    rounded: Values | None = None  # the last result with rounding that the error was held against: emulated, if any is
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,12 +169,13 @@ class _FloatCase:
 
     def _explain(self) -> tuple[Explanation, Values | None]:
         """Return how far the errors go beyond rounding; ask for results with rounding until they do not."""
-        profile = Profile(self.device.array, self.reference.array, self.form)
+        normwise = normwise_error(self.outcome.api, self.form)
+        profile = Profile(self.device.array, self.reference.array, self.form, normwise)
         explanation, rounded = profile.explain(), None
         if explanation.excess <= 1:
             return explanation, None
         for sample in _yardsticks(self.outcome, self.device):
-            rounded = rounded or sample
+            rounded = sample
             profile.learn(sample.array)
             explanation = profile.explain()
             if explanation.excess <= 1:

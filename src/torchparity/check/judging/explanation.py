@@ -2,7 +2,8 @@
 
 The CPU's own result in the tested dtype, and the reference with that dtype's rounding emulated, show
 how large errors get at each magnitude of the result. An error is explained if it is at most one ULP
-plus a multiple of the largest of those errors at its magnitude: within one power of two.
+plus a multiple of the largest of those errors at its magnitude: within one power of two. float32 and
+wider results may be off by 32 epsilons of their root mean square besides: far below what a wrong kernel does.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from torchparity.check.judging.standards import may_use_tf32
 _TIMES_HALF, _TIMES_WIDE = 4.0, 16.0
 _ULPS = 1.0
 _FLUSHED_BELOW = 1e-30  # subnormals of formats with a range like float32's may be flushed to zero
-_TF32 = (2.0**10, 2.0**15)  # multiples of float32's own error that inputs of 10 bits lead to
+_TF32 = (2.0**10, 2.0**13)  # multiples of float32's own error that inputs of 10 bits lead to; of 7 bits it is 2**14
 _MANY = 1 << 16  # elements from which a sample costs more than it tells
 _MOST_SAMPLES, _MOST_SAMPLES_OF_MANY = 8, 3
 
@@ -40,7 +41,7 @@ class Explanation:
 class Profile:
     """The errors that rounding makes at each magnitude, learnt from results with rounding."""
 
-    def __init__(self, device: Numbers, reference: Numbers, form: FloatFormat) -> None:
+    def __init__(self, device: Numbers, reference: Numbers, form: FloatFormat, normwise: float) -> None:
         self._device, self._reference, self._form = device, reference, form
         finite_reference = np.where(np.isfinite(reference), reference, 0)
         self._sizes = magnitudes(finite_reference)
@@ -48,6 +49,7 @@ class Profile:
         self._largest = np.zeros(int(self._bins.max(initial=0)) + 2)
         self._shared = is_same(device, rounded_to(reference, form))
         self._samples = 0
+        self._normwise = normwise * _root_mean_square(self._sizes)
         self._times = _TIMES_HALF if form.is_half else _TIMES_WIDE
 
     def learn(self, rounded: Numbers) -> None:
@@ -85,9 +87,15 @@ class Profile:
         around[1:] = np.maximum(around[1:], self._largest[:-1])
         around[:-1] = np.maximum(around[:-1], self._largest[1:])
         allowed: Floats = _ULPS * self._form.spacing(self._sizes) + self._times * around[self._bins]
+        allowed += self._normwise
         if self._form.smallest_normal < _FLUSHED_BELOW:
             allowed += self._form.smallest_normal
         return allowed
+
+
+def _root_mean_square(sizes: Floats) -> float:
+    largest = float(sizes.max(initial=0.0))
+    return largest * float(np.sqrt(np.square(sizes / largest).mean())) if largest else 0.0
 
 
 def is_like_tf32(api: str, form: FloatFormat, multiple: float) -> bool:

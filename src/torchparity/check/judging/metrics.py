@@ -87,18 +87,23 @@ def magnitudes(numbers: Numbers) -> Floats:
 def _add_block(tally: _Tally, device: Numbers, reference: Numbers, form: FloatFormat, scale: float) -> None:
     rounded = rounded_to(reference, form)
     tally.count += device.size
-    finite = np.isfinite(device) & np.isfinite(reference)
-    if not finite.all():
-        same = is_same(device, rounded)
-        tally.bits_wrong += _count(~same & ~finite)
-        tally.nonfinite_wrong += _count(~same & ~finite)
-        device, reference, rounded = device[finite], reference[finite], rounded[finite]
+    with np.errstate(invalid="ignore", over="ignore"):
+        error = magnitudes(device - reference)
+    largest = float(error.max())
+    if not math.isfinite(largest):
+        finite = np.isfinite(error)
+        wrong = _count(~is_same(device, rounded) & ~finite)
+        tally.bits_wrong += wrong
+        tally.nonfinite_wrong += wrong
+        device, reference, rounded, error = device[finite], reference[finite], rounded[finite], error[finite]
+        largest = float(error.max(initial=0.0))
     if not device.size:
         return
+    size = magnitudes(reference)
     tally.finite += device.size
+    tally.max_abs = max(tally.max_abs, largest)
     tally.bits_wrong += _count(device != rounded)
     _add_signs(tally, device, rounded)
-    error, size = magnitudes(device - reference), magnitudes(reference)
     _add_squares(tally, device, reference, error, scale)
     relative = error / np.where(size == 0, form.epsilon, size)
     _add_relative(tally, error, size, relative, limits_of(form.dtype))
@@ -116,13 +121,17 @@ def _add_signs(tally: _Tally, device: Numbers, rounded: Numbers) -> None:
 
 
 def _add_squares(tally: _Tally, device: Numbers, reference: Numbers, error: Floats, scale: float) -> None:
-    tally.max_abs = max(tally.max_abs, float(error.max()))
     if scale != 1.0:
         device, reference, error = device * scale, reference * scale, error * scale
-    tally.dot += float(np.vdot(reference, device).real)
-    tally.device_squares += float(np.vdot(device, device).real)
-    tally.reference_squares += float(np.vdot(reference, reference).real)
-    tally.error_squares += float(np.dot(error, error))
+    # Not np.dot, which wakes threads for a block.
+    tally.dot += float((device * np.conj(reference)).sum().real)
+    tally.device_squares += _squares(device)
+    tally.reference_squares += _squares(reference)
+    tally.error_squares += _squares(error)
+
+
+def _squares(numbers: Numbers) -> float:
+    return float(np.square(magnitudes(numbers) if numbers.dtype.kind == "c" else numbers).sum())
 
 
 def _add_relative(tally: _Tally, error: Floats, size: Floats, relative: Floats, limits: Limits) -> None:

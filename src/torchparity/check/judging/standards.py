@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from functools import cache
 
+from torchparity.check.judging.float_formats import FloatFormat
 from torchparity.naming import canonical_operator
 
 
@@ -53,6 +54,9 @@ _STANDARDS = {operator: standard for standard, names in _FAMILIES.items() for op
 _LEVEL_OF = {operator: level for level, names in _LEVELS.items() for operator in names.split()}
 # Convolutions beyond one and two dimensions are judged as the rest, but TF32 is used for all.
 _USE_TF32 = frozenset({"conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"})
+# Distances through the squares of what is subtracted: half of the digits are lost where the distance is zero.
+_THROUGH_SQUARES = frozenset({"cdist"})
+_EPSILONS = 32
 
 
 @cache
@@ -71,6 +75,16 @@ def may_use_tf32(api: str) -> bool:
     """Tell whether devices compute the API in TF32 where that is allowed."""
     attention = _operator(api) == "scaled_dot_product_attention"
     return attention or standard_of(api) in (Standard.ULP, Standard.THOUSANDTH) or _operator(api) in _USE_TF32
+
+
+def normwise_error(api: str, form: FloatFormat) -> float:
+    """Return the error, relative to the root mean square of a result, that is normal for an API.
+
+    None for half precision, which would hide wrong kernels; the kernels of float32 are allowed 32 epsilons.
+    """
+    if _operator(api) in _THROUGH_SQUARES:
+        return (_EPSILONS * form.epsilon) ** 0.5
+    return 0.0 if form.is_half else _EPSILONS * form.epsilon
 
 
 def _operator(api: str) -> str:
