@@ -56,16 +56,20 @@ ALLOWED = {
     },
     "running": {"calls", "config", "errors", "kernels", "recording", "storage", "tensors", "text"},
     "integrations": {"config", "in_lockstep", "recording"},
-    "check": {"config", "errors", "recording", "storage", "text"},
     "comparing": {
         *("errors", "kernels", "naming", "overwrites", "plugins", "records", "report", "storage", "text", "version"),
         "whole_file",
     },
+    "check": {
+        *("calls", "config", "devices", "errors", "naming", "ops", "plugins", "recording", "records", "report"),
+        *("storage", "tensors", "text", "whole_file"),
+    },
+    "overflow": {"check", "errors", "naming", "overwrites", "records", "storage", "text"},
     "in_lockstep": {"calls", "comparing", "devices", "errors", "recording", "storage"},
     "report": {"errors", "naming", "records", "summaries", "text", "whole_file"},
     "cli": {
         *("comparing", "config", "errors", "kernels", "naming", "plugins", "records", "report", "storage"),
-        *("version", "text", "running"),
+        *("version", "text", "running", "check", "overflow"),
     },
     "__main__": {"cli"},
     "": {
@@ -113,13 +117,24 @@ ROOMS = {
         "msprobe": {"judging", "judging.evidence", "judging.wording", "measuring", "pairing"},
         "": {"pairing", "measuring", "judging", "judging.evidence", "judging.wording", "msprobe"},
     },
+    "check": {
+        "judging": set(),
+        "emulation": set(),
+        "exhaustive": {"judging"},
+        "two_checks": {"judging"},
+        "collection": set(),
+        "cases": set(),
+        "execution": {"cases", "emulation"},
+        "results": {"judging"},
+        "reproduction": {"cases", "execution", "judging", "results"},
+        "": {"cases", "collection", "execution", "exhaustive", "judging", "reproduction", "results"},
+    },
     "kernels": {
         "numba_loops": {""},
         "triton_launch": {""},
         "arenas": {"", "numba_loops", "triton_launch"},
         "": {"numba_loops"},
     },
-    "check": {"collection": set(), "": {"collection"}},
     "storage": {
         "files": set(),
         "encoding": {"files"},
@@ -138,7 +153,7 @@ ROOMS = {
 MOST_FILES = 20  # in one folder
 TORCH_PACKAGES = {
     *("calls", "devices", "in_lockstep", "integrations", "ops", "randomness", "recording", "running", "simulation"),
-    "check",
+    *("check", "overflow"),
 }
 TORCH_FILES = {
     "integrations.pytest",  # for typing alone

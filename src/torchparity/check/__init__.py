@@ -1,1 +1,1 @@
-"""Checking every API of a model alone, against a reference that is closer to the truth."""
+"""Check: every recorded API alone, against a reference that is closer to the truth."""
