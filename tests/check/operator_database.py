@@ -131,7 +131,9 @@ def _text(status: Status | None) -> str | None:
 
 def table(found: list[Entry]) -> str:
     """Return the numbers of each dtype and kind of data, then every entry that was not judged or failed."""
-    lines = [f"{'dtype':10} {'data':7} {'entries':>7} {'judged':>7} {'share':>6} {'error':>6} {'warning':>8} {'skipped':>8}"]
+    lines = [
+        f"{'dtype':10} {'data':7} {'entries':>7} {'judged':>7} {'share':>6} {'error':>6} {'warning':>8} {'skipped':>8}"
+    ]
     for kind, data in dict.fromkeys((entry.dtype, entry.data) for entry in found):
         here = [entry for entry in found if (entry.dtype, entry.data) == (kind, data)]
         counts = Counter(entry.status for entry in here)

@@ -13,7 +13,7 @@ from torchparity.check.judging import Status
 from torchparity.check.processes import results_of_processes, undisturbed
 from torchparity.check.results import CaseResult, ResultFiles, write_tables
 from torchparity.check.selection import Selection
-from torchparity.check.source import RunSource
+from torchparity.check.source import Source
 
 Show = Callable[[str, int, int], None]
 
@@ -54,7 +54,7 @@ class CheckSummary:
             self.warned.append(result)
 
 
-def check_run(source: RunSource, options: CheckOptions, show: Show | None = None) -> CheckSummary:
+def check_run(source: Source, options: CheckOptions, show: Show | None = None) -> CheckSummary:
     """Check every call of a run alone; an interrupt from the keyboard keeps what is done."""
     devices = [device_named(word) for word in options.devices] or [device_named(None)]
     selection = options.selection

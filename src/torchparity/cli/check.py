@@ -20,7 +20,7 @@ from torchparity.text import counted
 
 if TYPE_CHECKING:
     from torchparity.check.entry import CheckOptions, CheckSummary
-    from torchparity.check.source import RunSource as Source
+    from torchparity.check.source import Source
 
 _MOST_SHOWN = 5
 _MOST_PROCESSES = 64
@@ -31,7 +31,7 @@ ERROR_DATA = Path("ut_error_data")
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("run", nargs="?", type=Path, metavar="RUN", help="run of level L1, its folder or dump.json")
-    parser.add_argument("-api_info", type=Path, metavar="JSON", help="RUN, as msprobe spells it")
+    parser.add_argument("-api_info", "--api_info", type=Path, metavar="JSON", help="RUN, as msprobe spells it")
     parser.add_argument("--step", metavar="N", help="step to check; default: the first")
     parser.add_argument("--rank", metavar="N", help="rank to check; default: the first")
     add_common_arguments(parser)
@@ -75,11 +75,11 @@ def run(options: Namespace) -> int:
     path = options.run or options.api_info
     if path is None:
         raise ConfigError("check needs a run: torchparity check RUN, or torchparity check --exhaustive exp.")
-    _need_torch()
-    from torchparity.check.source import RunSource
+    need_torch()
+    from torchparity.check.source import source_at
 
     step, rank = (whole_number(word, f"--{name}") for name, word in (("step", options.step), ("rank", options.rank)))
-    return check_source(RunSource(path=path, step=step, rank=rank), options)
+    return check_source(source_at(path, step=step, rank=rank), options)
 
 
 def check_source(source: Source, options: Namespace) -> int:
@@ -134,7 +134,8 @@ def whole_number(word: str | None, option: str) -> int | None:
     return None if word is None else int(word)
 
 
-def _need_torch() -> None:
+def need_torch() -> None:
+    """Raise where torch is not installed."""
     from importlib.util import find_spec
 
     if find_spec("torch") is None:
