@@ -16,11 +16,11 @@ from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
 
-import msgspec
 import torch
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils._pytree import tree_leaves
 
+from tests.check.recorded_zoo import without_values
 from torchparity.calls import attempted
 from torchparity.check.cases import Case, cases_of
 from torchparity.check.checking import check_case
@@ -112,17 +112,6 @@ def _checked(entry: Entry, cases: list[Case], data: str, device: torch.device) -
     wrong = (row for result in results for row in result.details if row.status in (Status.ERROR, Status.WARNING))
     entry.failures = [f"{row.status} {row.name} {row.device_dtype} {row.shape}: {row.message}" for row in wrong]
     return entry
-
-
-def without_values(case: Case) -> Case:
-    """Return a case as a run with task statistics has it."""
-
-    def change(record):
-        return record and record.replace_tensors(
-            lambda _, leaf: msgspec.structs.replace(leaf, data_name=None, stored_in=None)
-        )
-
-    return Case(case.name, case.api, case.operator, change(case.forward), change(case.backward), case.part)
 
 
 def _text(status: Status | None) -> str | None:

@@ -65,7 +65,8 @@ def perform(case: Case, function: Callable[..., Any], device: torch.device) -> P
     """Run a case in all ways; raise `CannotRun` where the device or the reference cannot."""
     has_out = "out" in case.forward.input_kwargs and case.forward.input_kwargs["out"] is not None
     seeds = GradientSeeds(case, case.backward) if case.backward is not None and not has_out else None
-    call = Call(function, rebuilt(case), describe_function(function).writes or has_out, seeds)
+    op = describe_function(function)
+    call = Call(function, rebuilt(case), op.writes or has_out, op.writes_unversioned, seeds)
     call, on_device = _run_as_recorded(case, call, Way(device))
     reference = attempted(lambda: run(call, reference_way(case, call.arguments)))
     if isinstance(reference, Exception):
