@@ -9,8 +9,11 @@ _HALF_BITS = 10
 _BITS_OF_SUMS = 20  # float32, in which devices keep the sums of half-precision numbers, less a few for its own error
 # Attention rounds its probabilities, batch_norm its scale and shift, the others what they go on computing with.
 _ROUND_INSIDE = frozenset(
-    "scaled_dot_product_attention multi_head_attention_forward batch_norm instance_norm prod cumprod logit lstm gru "
-    "rnn_tanh rnn_relu lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell".split()
+    {
+        *("scaled_dot_product_attention", "multi_head_attention_forward", "batch_norm", "instance_norm"),
+        *("prod", "cumprod", "logit", "lstm", "gru", "rnn_tanh", "rnn_relu"),
+        *("lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell"),
+    }
 )
 
 

@@ -91,7 +91,7 @@ class _Draws:
         below = np.searchsorted(left, steps, side="right") / left.size
         gap = float(np.abs(below - np.searchsorted(right, steps, side="right") / right.size).max())
         weight = left.size * right.size / (left.size + right.size)
-        chance = 2 * math.exp(-2 * weight * gap * gap)  # Smirnov's bound for large samples, from above for small ones
+        chance = math.e * math.exp(-2 * weight * gap * gap)  # at most, by Dvoretzky, Kiefer and Wolfowitz
         if chance >= _LEAST:
             return ""
         return (
