@@ -59,7 +59,7 @@ ALLOWED = {
         *("errors", "kernels", "naming", "overwrites", "plugins", "records", "report", "storage", "text", "version"),
         "whole_file",
     },
-    "check": {"devices", "errors", "naming", "ops", "records", "report", "tensors", "text", "whole_file"},
+    "check": {"devices", "errors", "naming", "ops", "plugins", "records", "report", "tensors", "text", "whole_file"},
     "in_lockstep": {"calls", "comparing", "devices", "errors", "recording", "storage"},
     "report": {"errors", "naming", "records", "summaries", "text", "whole_file"},
     "cli": {
