@@ -14,8 +14,8 @@ def generator(seed):
     return torch.Generator().manual_seed(seed)
 
 
-def status(device, reference, zero_share=None):
-    found = judge_distribution(Outcome("Functional.dropout", "x", device, reference), zero_share=zero_share)
+def status(device, reference, zero_share=None, api="Functional.dropout"):
+    found = judge_distribution(Outcome(api, "x", device, reference), zero_share=zero_share)
     return str(found.status)
 
 
@@ -74,3 +74,20 @@ def test_whole_numbers():
 
     assert status(draw, torch.randint(0, 10, (SIZE,), generator=generator(2))) == "pass"
     assert status(draw, torch.randint(0, 12, (SIZE,), generator=generator(2))) == "error"
+
+
+def test_a_value_that_is_rounded_otherwise_is_the_same_value():
+    """alpha_dropout sets what it drops to one constant, which float32 and float64 round differently."""
+    reference = torch.full((SIZE,), -1.7580993408473766, dtype=torch.float64)
+
+    assert status(reference.float(), reference, api="Functional.alpha_dropout") == "pass"
+    assert status(reference.bfloat16(), reference, api="Functional.alpha_dropout") == "pass"
+    assert status(1.1 * reference.float(), reference, api="Functional.alpha_dropout") == "error"
+
+
+def test_channels_that_are_dropped_whole_are_single_draws():
+    """Of 8 channels 2 may well be dropped by one draw and 6 by another; of 4,000 numbers not."""
+    few, many = (torch.ones(1, 8, 500) * (torch.arange(8) >= dropped)[:, None] * 2 for dropped in (2, 6))
+
+    assert status(few, many, 0.5, "Functional.dropout1d") == "pass"
+    assert status(few, many, 0.5, "Functional.dropout") == "error"
