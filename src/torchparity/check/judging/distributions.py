@@ -108,10 +108,9 @@ class _Draws:
 
     def _gap(self, more: Numbers, fewer: Numbers) -> float:
         """Return by how much the share of `more` below a value exceeds that of `fewer` below a slightly larger one."""
-        steps = np.concatenate([more, fewer])
-        fuzz = self.fuzz * np.abs(steps)
-        below = np.searchsorted(more, steps - fuzz, side="right") / more.size
-        return float((below - np.searchsorted(fewer, steps + fuzz, side="right") / fewer.size).max())
+        below = np.arange(1, more.size + 1) / more.size
+        slightly_larger = more + self.fuzz * np.abs(more)
+        return float((below - np.searchsorted(fewer, slightly_larger, side="right") / fewer.size).max(initial=0.0))
 
 
 def _drawn_together(api: str, shape: tuple[int, ...]) -> int:
