@@ -34,6 +34,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("-api_info", "--api_info", type=Path, metavar="JSON", help="RUN, as msprobe spells it")
     parser.add_argument("--step", metavar="N", help="step to check; default: the first")
     parser.add_argument("--rank", metavar="N", help="rank to check; default: the first")
+    parser.add_argument("--exhaustive", metavar="LIST", help="unary APIs to run on all 65,536 inputs, such as exp,gelu")
+    parser.add_argument("--dtype", default="bfloat16", metavar="LIST", help="of --exhaustive: float16,bfloat16")
     add_common_arguments(parser)
 
 
@@ -72,6 +74,8 @@ def add_common_arguments(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
+    if options.exhaustive is not None:
+        return _check_exhaustively(options)
     path = options.run or options.api_info
     if path is None:
         raise ConfigError("check needs a run: torchparity check RUN, or torchparity check --exhaustive exp.")
@@ -80,6 +84,26 @@ def run(options: Namespace) -> int:
 
     step, rank = (whole_number(word, f"--{name}") for name, word in (("step", options.step), ("rank", options.rank)))
     return check_source(source_at(path, step=step, rank=rank), options)
+
+
+def _check_exhaustively(options: Namespace) -> int:
+    need_torch()
+    from torchparity.check.execution import device_named
+    from torchparity.check.exhaustive import COLUMNS, check_exhaustively
+
+    device = device_named(options.device[0] if options.device else None)
+    print(f"All 65,536 inputs on {device}, against float64:")
+    print(" | ".join(COLUMNS))
+    worst: set[str] = set()
+    for found in check_exhaustively(words(options.exhaustive), words(options.dtype), device):
+        print(" | ".join(found.cells()), flush=True)
+        worst.add(str(found.status))
+    return int(bool(worst & _failing(options)))
+
+
+def _failing(options: Namespace) -> set[str]:
+    """Return the statuses that the command is to exit with 1 for."""
+    return {"error": {"error"}, "warning": {"error", "warning"}, "never": set[str]()}[options.fail_on]
 
 
 def check_source(source: Source, options: Namespace) -> int:
@@ -92,8 +116,7 @@ def check_source(source: Source, options: Namespace) -> int:
     _print(summary)
     if summary.was_interrupted:
         return _INTERRUPTED
-    failing = {"error": ["error"], "warning": ["error", "warning"], "never": []}[options.fail_on]
-    return int(any(summary.counts[word] for word in failing))
+    return int(any(summary.counts[word] for word in _failing(options)))
 
 
 def asked(options: Namespace) -> CheckOptions:

@@ -36,6 +36,8 @@ def on_host(value: Any) -> Any:
         shown = shown.dequantize()
     if shown.layout is not torch.strided:
         shown = shown.to_dense()
+    if shown._is_zerotensor():
+        shown = shown.clone()  # which has memory
     return shown.cpu().resolve_conj().resolve_neg()
 
 

@@ -52,9 +52,7 @@ def _differentiate(seeds: GradientSeeds, placing: _Placing, outputs: dict[str, A
     graded = {path: out for path, out in outputs.items() if isinstance(out, torch.Tensor) and out.requires_grad}
     if not graded:
         return
-    started = {
-        path: placing.moved(seed) for path, out in graded.items() if (seed := seeds.seed(path, out)) is not None
-    }
+    started = {path: placing.moved(seed) for path, out in graded.items() if (seed := seeds.seed(path, out)) is not None}
     if not started:
         return
     ends, leaves = [graded[path] for path in started], placing.leaves

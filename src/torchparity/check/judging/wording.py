@@ -17,11 +17,10 @@ def about_exact(wrong: int, excused: int, device: Values, reference: Values) -> 
     if not wrong:
         return f"{excused} of {device.array.size} differ, each of which rounding alone changes too."
     first = int(np.flatnonzero(device.array != reference.array)[0])
-    place = _place(first, device.shape)
-    return (
-        f"{wrong + excused} of {device.array.size} differ, first {place}: "
-        f"{device.array[first]} instead of {reference.array[first]}."
-    )
+    found = f"{device.array[first]} instead of {reference.array[first]}"
+    if not device.shape:
+        return f"It is {found}."
+    return f"{wrong + excused} of {device.array.size} differ, first {_place(first, device.shape)}: {found}."
 
 
 def about_explained(metrics: Metrics, form: FloatFormat) -> str:
