@@ -20,6 +20,7 @@ from torchparity.check.checking import check_case
 from torchparity.check.results import CaseResult, skipped_case
 from torchparity.check.selection import Selection
 from torchparity.check.source import Source
+from torchparity.devices import all_devices
 
 _AT_ONCE = 8  # calls that a process is handed together
 _AHEAD = 4  # such handfuls that wait for each process
@@ -49,13 +50,15 @@ def results_of_processes(
 @contextmanager
 def undisturbed() -> Iterator[None]:
     """Leave the caller's random numbers and warnings as they are, whatever the checked calls draw and warn of."""
-    state = torch.get_rng_state()
+    generators = [generator for device in all_devices() for generator in device.generators()]
+    states = [generator.get_state() for generator in generators]
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        torch.set_rng_state(state)
+        for generator, state in zip(generators, states, strict=True):
+            generator.set_state(state)
 
 
 class _Lane:

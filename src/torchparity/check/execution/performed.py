@@ -33,18 +33,21 @@ class Performed:
     same_dtype: Results | None
     note: str = ""  # a sentence for the row
 
+    @cached_property
+    def reference_way(self) -> Way:
+        """The way in which the reference was run."""
+        return reference_way(self.case, self.call.arguments)
+
     @property
     def can_emulate(self) -> bool:
         """True where the reference is wider than the tested dtype."""
-        return self._tested is not None and reference_way(self.case, self.call.arguments).raised is not None
+        return self._tested is not None and self.reference_way.raised is not None
 
     def emulated(self, number: int) -> Results | None:
         """Return the reference with the tested dtype's rounding, sample `number`; None where it cannot be had."""
         if number not in self._emulated:
             tested = self._tested or torch.float32
-            way = replace(
-                reference_way(self.case, self.call.arguments), emulated=Emulated(tested, number, self.case.api)
-            )
+            way = replace(self.reference_way, emulated=Emulated(tested, number, self.case.api))
             results = attempted(lambda: run(self.call, way))
             self._emulated[number] = None if isinstance(results, Exception) else results
         return self._emulated[number]

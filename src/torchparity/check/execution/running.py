@@ -15,6 +15,7 @@ from torchparity.check.emulation import RoundedResults, moved
 from torchparity.check.execution.precision import Way
 from torchparity.check.execution.results import Results, leaves_of, on_host
 from torchparity.check.execution.seeds import GradientSeeds
+from torchparity.devices import device_for
 
 SEED = 20240229  # of the generators before every run, so that equal kernels draw equal numbers
 
@@ -34,7 +35,8 @@ def run(call: Call, way: Way) -> Results:
     """Run a call in one way; whatever the function raises is raised."""
     placing = _Placing(call, way)
     args, kwargs = call.arguments.mapped(placing.place)
-    torch.manual_seed(SEED)
+    for generator in (torch.default_generator, *device_for(way.device).generators()):
+        generator.manual_seed(SEED)
     state = torch.get_rng_state() if way.device.type == "cpu" else None
     with _rounding(way):
         with _default_dtype(way), torch.set_grad_enabled(call.seeds is not None):
