@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
+from torchparity.check.judging.bias import bias_of, is_explained
 from torchparity.check.judging.explanation import Explanation, Profile, is_like_tf32, sample_numbers, unstable
 from torchparity.check.judging.float_formats import FloatFormat, float_format
 from torchparity.check.judging.judgement import Judgement, Metrics, skipped
@@ -18,8 +20,16 @@ from torchparity.check.judging.pass_rule import broken_rules, has_outliers
 from torchparity.check.judging.standard_rules import apply_standard
 from torchparity.check.judging.standards import Standard, level_of, normwise_error, standard_of
 from torchparity.check.judging.values import NotComparableError, Values, values_of
-from torchparity.check.judging.wording import about_exact, about_explained, about_failure, about_outliers, about_tf32
+from torchparity.check.judging.wording import (
+    about_bias,
+    about_exact,
+    about_explained,
+    about_failure,
+    about_outliers,
+    about_tf32,
+)
 
+_SAMPLES_OF_BIAS = 3
 _WARNED_UP_TO = 2.0  # times what rounding explains; beyond, a result is wrong
 
 
@@ -128,7 +138,7 @@ class _FloatCase:
     def judgement(self) -> Judgement:
         """Return the judgement of this result."""
         metrics = self._metrics_of(self.device)
-        verdict = self._verdict(metrics)
+        verdict = self._unless_biased(self._verdict(metrics))
         yardstick = _of_same_kind(self.outcome.same_dtype, self.device) or verdict.rounded
         of_cpu = None if yardstick is None else self._metrics_of(yardstick)
         standard, standard_status = self._standard(metrics, of_cpu)
@@ -166,6 +176,19 @@ class _FloatCase:
             if is_like_tf32(self.outcome.api, self.form, times):
                 return _Verdict(Status.WARNING, said + about_tf32(times), rounded)
         return _Verdict(Status.ERROR if explanation.excess > _WARNED_UP_TO else Status.WARNING, said, rounded)
+
+    def _unless_biased(self, verdict: _Verdict) -> _Verdict:
+        """Return a warning in place of a pass where the errors go one way, and those of rounding do not."""
+        bias = self._bias_of(self.device) if verdict.status is Status.PASS else 0.0
+        if not bias:
+            return verdict
+        for sample in islice(_yardsticks(self.outcome, self.device), _SAMPLES_OF_BIAS):
+            if is_explained(bias, self._bias_of(sample)):
+                return verdict
+        return _Verdict(Status.WARNING, about_bias(bias), verdict.rounded)
+
+    def _bias_of(self, values: Values) -> float:
+        return bias_of(values.array, self.reference.array, self.form)
 
     def _explain(self) -> tuple[Explanation, Values | None]:
         """Return how far the errors go beyond rounding; ask for results with rounding until they do not."""
