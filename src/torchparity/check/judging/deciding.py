@@ -19,6 +19,7 @@ from torchparity.check.judging.explanation import (
     unstable,
 )
 from torchparity.check.judging.float_formats import FloatFormat, float_format
+from torchparity.check.judging.free_directions import aligned, unless_free
 from torchparity.check.judging.judgement import Judgement, Metrics, skipped
 from torchparity.check.judging.limits import has_standard
 from torchparity.check.judging.metrics import exact_metrics, float_metrics
@@ -42,6 +43,10 @@ _WARNED_UP_TO = 2.0  # times what rounding explains; beyond, a result is wrong
 
 def judge(outcome: Outcome) -> Judgement:
     """Return the judgement of one result: its metrics, its standard, its status and why."""
+    return unless_free(outcome, _judge(aligned(outcome)))
+
+
+def _judge(outcome: Outcome) -> Judgement:
     if outcome.reference is None:
         return skipped(outcome.name, "The reference is None, so there is nothing to compare with.")
     if outcome.device is None:
