@@ -129,6 +129,16 @@ def test_a_wrong_kernel_fails(fault, dtype):
     assert status(api, function, inputs, dtype, kernel) == "error"
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_a_wrong_constant_below_the_precision_of_an_element_is_warned_of(dtype):
+    """An epsilon of 1e-3 makes results of variance 1 by 0.05 % smaller: an eighth of a bfloat16's last place."""
+    right, inputs = RIGHT["Functional.layer_norm"]
+
+    assert (
+        status("Functional.layer_norm", right, inputs, dtype, lambda x: F.layer_norm(x, (48,), eps=1e-3)) == "warning"
+    )
+
+
 def test_every_result_is_rounded_and_kept_in_its_dtype():
     with RoundedResults(torch.bfloat16, 0):
         total = torch.full((3,), 1.0) + 2.0**-9

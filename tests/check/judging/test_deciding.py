@@ -196,6 +196,13 @@ def test_sparse_tensors_are_compared_by_their_values():
     assert judge(outcome(2 * reference.float().to_sparse(), reference.to_sparse())).status is Status.ERROR
 
 
+def test_zeros_without_memory_are_zeros():
+    zeros = torch._efficientzerotensor((2, 3))
+
+    assert judge(outcome(zeros, torch.zeros(2, 3, dtype=torch.float64))).status is Status.PASS
+    assert judge(outcome(zeros, torch.ones(2, 3, dtype=torch.float64))).status is Status.ERROR
+
+
 def test_a_row_has_a_cell_for_each_column():
     found = judge(outcome(torch.ones(2, 2) * 1.5, torch.ones(2, 2, dtype=torch.float64), same_dtype=torch.ones(2, 2)))
 

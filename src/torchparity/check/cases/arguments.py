@@ -119,7 +119,7 @@ class _Builder:
         draws = Draws(f"{self._case.forward.name}.input.{path}")
         if path == "out" or path.startswith("out."):
             return torch.zeros(leaf.shape, dtype=torch_dtype(leaf.dtype))
-        generator = generator_for(self._case.operator, path, leaf)
+        generator = generator_for(self._case.operator, path)
         if generator is not None:
             return generator(self._case.forward, leaf, draws)
         return drawn(leaf, draws)

@@ -11,13 +11,16 @@ _BITS_OF_SUMS = 20  # float32, in which devices keep the sums of half-precision 
 _ROUND_INSIDE = frozenset(
     {
         *("scaled_dot_product_attention", "multi_head_attention_forward"),
-        *("batch_norm", "native_batch_norm", "_batch_norm_with_update", "instance_norm"),
+        *("batch_norm", "native_batch_norm", "_native_batch_norm_legit", "_batch_norm_with_update", "instance_norm"),
         *("log_softmax", "cross_entropy", "soft_margin_loss", "multilabel_soft_margin_loss"),
-        *("prod", "cumprod", "logit", "cross", "adaptive_avg_pool3d"),
+        *("prod", "cumprod", "logit", "cross", "addbmm", "pad"),
+        *("avg_pool1d", "avg_pool2d", "avg_pool3d"),
+        *("adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d"),
         *("grid_sample", "grid_sampler_2d", "grid_sampler_3d"),
         *("lstm", "gru", "rnn_tanh", "rnn_relu", "lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell"),
         *("index_put", "index_add", "index_reduce", "scatter_add", "scatter_reduce", "put", "unfold", "unfold_copy"),
         *("gather", "take", "take_along_dim", "index_select", "__getitem__", "_unsafe_masked_index"),
+        "_unsafe_masked_index_put_accumulate",
     }
 )
 

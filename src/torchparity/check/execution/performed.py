@@ -98,7 +98,8 @@ def _run_as_recorded(case: Case, call: Call, way: Way) -> tuple[Call, Results]:
     if isinstance(results, CannotRun):
         raise results
     if isinstance(results, Exception):
-        raise CannotRun(f"it raised on {way.device} with rebuilt arguments: {first_line(results)}")
+        drawn = "" if call.arguments.is_real else "needs real data: with drawn arguments "
+        raise CannotRun(f"{drawn}it raised on {way.device}: {first_line(results).rstrip('.')}")
     return call, results
 
 

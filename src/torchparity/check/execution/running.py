@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from torchparity.calls import attempted
-from torchparity.check.cases import Arguments, DeviceWord, DtypeWord, Input
+from torchparity.check.cases import Arguments, CannotRun, DeviceWord, DtypeWord, Input
 from torchparity.check.emulation import RoundedResults, moved
 from torchparity.check.execution.precision import Way
 from torchparity.check.execution.results import Results, leaves_of, on_host
@@ -54,15 +54,19 @@ def _differentiate(seeds: GradientSeeds, placing: _Placing, outputs: dict[str, A
     graded = {path: out for path, out in outputs.items() if isinstance(out, torch.Tensor) and out.requires_grad}
     if not graded:
         return
-    started = {path: placing.moved(seed) for path, out in graded.items() if (seed := seeds.seed(path, out)) is not None}
-    if not started:
-        return
-    ends, leaves = [graded[path] for path in started], placing.leaves
-    found = attempted(
-        lambda: torch.autograd.grad(ends, list(leaves.values()), list(started.values()), allow_unused=True)
-    )
+    leaves = placing.leaves
+
+    def gradients() -> tuple[torch.Tensor | None, ...]:
+        given = {path: seeds.seed(path, output) for path, output in graded.items()}
+        started = {path: placing.moved(seed) for path, seed in given.items() if seed is not None}
+        if not started:
+            return (None,) * len(leaves)
+        ends = [graded[path] for path in started]
+        return torch.autograd.grad(ends, list(leaves.values()), list(started.values()), allow_unused=True)
+
+    found = attempted(gradients)
     if isinstance(found, Exception):
-        results.gradient_problem = first_line(found)
+        results.gradient_problem = str(found) if isinstance(found, CannotRun) else f"it raised {first_line(found)}"
         return
     results.gradients = {path: on_host(gradient) for path, gradient in zip(leaves, found, strict=True)}
 

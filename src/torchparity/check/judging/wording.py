@@ -43,6 +43,12 @@ def about_failure(
     return f"It fails since {' and '.join(lacking)}: {_worst(explanation, device, reference, form)}."
 
 
+def about_bias(bias: float) -> str:
+    """Say that errors that are small have one direction."""
+    size = "large" if bias > 0 else "small"
+    return f"No element is wrong, but all together are {abs(bias):.2%} too {size}, where rounding has no direction."
+
+
 def about_tf32(multiple: float) -> str:
     """Say that an error is as large as TF32 makes it."""
     return f" An error {multiple:.0f} times float32's own is what TF32 makes, with 10 bits of each input."
