@@ -31,7 +31,7 @@ class KeptTensors:
         observed = []
         for tensor, version, requires_grad in self._tensors:
             is_there = version_of(tensor) == version and has_memory(inner(tensor))
-            observed.append(observe_whole(measurements, tensor) if is_there else _form_of(tensor))
+            observed.append(observe_whole(measurements, tensor) if is_there else form_of(tensor))
             observed[-1].requires_grad = requires_grad
         return observed
 
@@ -47,7 +47,7 @@ class CopiedTensors:
         self._has_nonfinite = any(has_nonfinite(tensor) for slot, tensor in enumerate(tensors) if slot not in unread)
         size = sum(tensor.numel() * tensor.element_size() for tensor in tensors if not tensor.is_nested)
         if self._has_nonfinite or size > _MOST_COPIED:
-            self._observed = [_form_of(tensor) for tensor in tensors]
+            self._observed = [form_of(tensor) for tensor in tensors]
         else:
             self._observed = [observe_whole(measurements, tensor) for tensor in tensors]
             measurements.flush()
@@ -71,7 +71,8 @@ def observe_whole(measurements: MeasurementCache, tensor: torch.Tensor) -> Obser
     return observed
 
 
-def _form_of(tensor: torch.Tensor) -> ObservedTensor:
+def form_of(tensor: torch.Tensor) -> ObservedTensor:
+    """Return a tensor as it is recorded without its numbers."""
     return ObservedTensor(tensor.dtype, tuple(tensor.shape), tensor.requires_grad, None)
 
 
