@@ -7,10 +7,12 @@ import json
 import pytest
 import torch
 
+from tests.simulation import NEEDS_TORCH
 from tests.support.processes import run_python
 from torchparity import open_run
 from torchparity.overflow.entry import Verdict, overflows_of
 
+pytestmark = NEEDS_TORCH
 PROGRAM = """
 import json, os, sys
 import torch

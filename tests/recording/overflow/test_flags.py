@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.simulation import NEEDS_TORCH
 from tests.support.processes import run_python
 
 PROGRAM = """
@@ -27,6 +28,7 @@ print([(part.step, list(part.records)) for part in torchparity.open_run("run").p
 """
 
 
+@NEEDS_TORCH
 def test_a_flag_that_goes_up_is_an_overflow_and_stays_up(tmp_path):
     done = run_python(PROGRAM, tmp_path)
 
