@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import weakref
+from collections.abc import Callable, Sequence
 
 import torch
 
@@ -19,25 +20,31 @@ _MOST_COPIED = 256 << 20  # bytes that are copied of the arguments of one call t
 class KeptTensors:
     """The arguments of a call that does not write them.
 
-    They are held without their graph, which would hold them in turn. Where one was written since, or its
-    memory was freed, it is no longer what the call received, and only its form is recorded.
+    They are held without their graph, which would hold them in turn; weakly where the training saves less than
+    autograd would, by checkpointing, say. Where one is gone, was written since, or had its memory freed, it is no
+    longer what the call received, and only its form is recorded.
     """
 
     def __init__(self, tensors: Sequence[torch.Tensor]) -> None:
-        self._tensors = [(tensor.detach(), version_of(tensor), tensor.requires_grad) for tensor in tensors]
+        hold = weakref.ref if _saves_less() else _held
+        self._tensors = [(hold(tensor), version_of(tensor), form_of(tensor)) for tensor in tensors]
 
     def observe(self, measurements: MeasurementCache) -> list[ObservedTensor]:
         """Measure the tensors and copy their values."""
         observed = []
-        for tensor, version, requires_grad in self._tensors:
-            is_there = version_of(tensor) == version and has_memory(inner(tensor))
-            observed.append(observe_whole(measurements, tensor) if is_there else _form_of(tensor))
-            observed[-1].requires_grad = requires_grad
+        for holder, version, form in self._tensors:
+            tensor = holder()
+            if tensor is not None and version_of(tensor) == version and has_memory(inner(tensor)):
+                observed.append(observe_whole(measurements, tensor))
+                observed[-1].requires_grad = form.requires_grad
+            else:
+                observed.append(form)
         return observed
 
     def has_nonfinite(self, besides: set[int]) -> bool:
         """Tell whether a tensor is not finite, but for those whose former content the call does not read."""
-        return any(has_nonfinite(tensor) for slot, (tensor, _, _) in enumerate(self._tensors) if slot not in besides)
+        tensors = [holder() for slot, (holder, _, _) in enumerate(self._tensors) if slot not in besides]
+        return any(has_nonfinite(tensor) for tensor in tensors if tensor is not None)
 
 
 class CopiedTensors:
@@ -47,7 +54,7 @@ class CopiedTensors:
         self._has_nonfinite = any(has_nonfinite(tensor) for slot, tensor in enumerate(tensors) if slot not in unread)
         size = sum(tensor.numel() * tensor.element_size() for tensor in tensors if not tensor.is_nested)
         if self._has_nonfinite or size > _MOST_COPIED:
-            self._observed = [_form_of(tensor) for tensor in tensors]
+            self._observed = [form_of(tensor) for tensor in tensors]
         else:
             self._observed = [observe_whole(measurements, tensor) for tensor in tensors]
             measurements.flush()
@@ -71,7 +78,19 @@ def observe_whole(measurements: MeasurementCache, tensor: torch.Tensor) -> Obser
     return observed
 
 
-def _form_of(tensor: torch.Tensor) -> ObservedTensor:
+def _held(tensor: torch.Tensor) -> Callable[[], torch.Tensor]:
+    detached = tensor.detach()
+    return lambda: detached
+
+
+def _saves_less() -> bool:
+    """Tell whether hooks decide what autograd saves: checkpointing recomputes it, others keep it elsewhere."""
+    top = getattr(torch._C._autograd, "_top_saved_tensors_default_hooks", None)
+    return top is not None and top(False) is not None
+
+
+def form_of(tensor: torch.Tensor) -> ObservedTensor:
+    """Return a tensor as it is recorded without its numbers."""
     return ObservedTensor(tensor.dtype, tuple(tensor.shape), tensor.requires_grad, None)
 
 

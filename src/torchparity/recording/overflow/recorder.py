@@ -15,10 +15,12 @@ from torchparity.calls.call_stacks import StackBook
 from torchparity.naming import backward_of
 from torchparity.ops import Op
 from torchparity.recording.measuring.measurement_cache import MeasurementCache
+from torchparity.recording.measuring.observed import ObservedTensor
 from torchparity.recording.overflow.arguments import (
     CopiedTensors,
     Kept,
     KeptTensors,
+    form_of,
     has_asked_for_it,
     observe_whole,
     unread_slots,
@@ -46,11 +48,12 @@ class _Pass(msgspec.Struct, eq=False, gc=False):
 class _Watched:
     """A call that is watched; what it keeps is let go of with its graph, or when the step ends."""
 
-    __slots__ = ("__weakref__", "inputs", "passes", "step", "unread")
+    __slots__ = ("__weakref__", "inputs", "outputs", "passes", "step", "unread")
 
     def __init__(self, step: int, inputs: Kept, unread: set[int]) -> None:
         self.step, self.unread = step, unread
         self.inputs: Kept | None = inputs
+        self.outputs: list[ObservedTensor] = []  # without numbers: they were finite
         self.passes: dict[int, _Pass] = {}
 
     def let_go(self) -> None:
@@ -100,13 +103,13 @@ class OverflowRecorder(Recorder):
         if self._has_overflowed((*outputs.tensors, *written)):
             is_new = state.inputs is not None and not state.inputs.has_nonfinite(state.unread)
             if is_new and not has_asked_for_it(call):
-                draft = self._forward_draft(call, state)
-                draft.output = outputs.args_form
-                draft.outputs = [observe_whole(self.measurements, tensor) for tensor in outputs.tensors]
+                state.outputs = [observe_whole(self.measurements, tensor) for tensor in outputs.tensors]
+                self._add_forward(call, state)
                 self.measurements.flush()
                 self._report(call.name)
             state.let_go()  # what its gradients become is no news
         elif any(tensor.requires_grad for tensor in outputs.tensors):
+            state.outputs = [form_of(tensor) for tensor in outputs.tensors]
             self._watched.add(state)
         else:
             state.let_go()
@@ -161,18 +164,24 @@ class OverflowRecorder(Recorder):
         has_risen = self._flags.look(tensors)
         return any(map(has_nonfinite, tensors)) or has_risen
 
-    def _forward_draft(self, call: Call, state: _Watched) -> Draft:
-        inputs = call.inputs
-        draft = Draft(call.name, "forward", is_recompute=call.is_recompute, in_backward=call.in_backward)
-        draft.input_args, draft.input_kwargs = inputs.args_form, inputs.kwargs_form
-        draft.inputs = [] if state.inputs is None else state.inputs.observe(self.measurements)
-        draft.seconds = call.seconds
+    def _add_forward(self, call: Call, state: _Watched) -> None:
+        draft = Draft(
+            call.name,
+            "forward",
+            input_args=call.inputs.args_form,
+            input_kwargs=call.inputs.kwargs_form,
+            output=None if call.outputs is None else call.outputs.args_form,
+            inputs=[] if state.inputs is None else state.inputs.observe(self.measurements),
+            outputs=state.outputs,
+            is_recompute=call.is_recompute,
+            in_backward=call.in_backward,
+            seconds=call.seconds,
+        )
         self.add(draft, call.parent)
-        return draft
 
     def _add_backward(self, call: Call, state: _Watched, one: _Pass) -> None:
         if call.name not in self._construct:
-            self._forward_draft(call, state)
+            self._add_forward(call, state)
         again = f"#{len(state.passes)}" if len(state.passes) > 1 else ""
         draft = Draft(
             backward_of(call.name) + again,
@@ -189,6 +198,8 @@ class OverflowRecorder(Recorder):
 
     def _report(self, record: str) -> None:
         self.found += 1
-        _log.warning("torchparity: %s overflows: what it received is finite, what it returned is not", record)
+        _log.warning(
+            "torchparity: %s overflows: its arguments are finite, and its result is not, or the device flags it", record
+        )
         if self.is_done:
             _log.info("torchparity: overflow_nums is reached (%d); training goes on unwatched", self.found)

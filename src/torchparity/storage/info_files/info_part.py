@@ -32,7 +32,10 @@ class InfoPart(RunPart):
         of_gradients = {leaf.data_name for record in gradients.values() for leaf in record.tensors()}
         self._folders = {name: "backward" for name in of_gradients if name is not None}
         has_values = any(leaf.data_name for record in calls.values() for leaf in record.tensors())
-        info = RunInfo(task="tensor" if has_values else "statistics", tool="api_accuracy_checker")
+        task = "tensor" if has_values else "statistics"
+        if any(record.output for record in calls.values()):
+            task = "overflow_check"  # which alone writes them
+        info = RunInfo(task=task, tool="api_accuracy_checker")
         self._content = PartContent(info, calls | gradients, damage=damage)
         self.stacks = _stacks(forward, damage)
         self.construct = {}

@@ -78,7 +78,7 @@ class InfoWriter:
         sink = load_format("pt").sink(folder)
 
         def written(item: str, leaf: TensorLeaf) -> TensorLeaf:
-            if leaf.data_name is None or item.startswith("output"):
+            if leaf.data_name is None or (item.startswith("output") and not self._outputs):
                 return _without_values(item, leaf)
             # Processes share the folder.
             data_name, _ = sink.put(f"{record.item_name(item)}.{self._process}", part.tensor(leaf, verify=False))
