@@ -14,7 +14,7 @@ import torch
 from torchparity.check.execution import Performed
 from torchparity.check.judging import Status
 from torchparity.check.reproduction.failed_records import failed_records
-from torchparity.check.reproduction.script import script_text, script_writes
+from torchparity.check.reproduction.script import script_text
 from torchparity.check.results import CaseResult
 from torchparity.storage import RunWriter
 from torchparity.whole_file import whole_file
@@ -42,6 +42,8 @@ class ErrorData:
         """Save one call: its records with all values, and its script."""
         for record, values in failed_records(performed):
             self._writer.add(record, values)
+        if performed.reference.has_drawn:
+            return  # its values are others every time; the run tells their distribution
         failed = [row.name for row in result.details if row.status is Status.ERROR]
         path = self.folder / "scripts" / f"{result.name}.py"
         with whole_file(path) as temporary:
@@ -58,7 +60,7 @@ def _tensors(performed: Performed, name: str, failed: list[str]) -> dict[str, ob
         "inputs": {given.path: given.tensor for given in inputs},
         "graded": [given.path for given in inputs if given.requires_grad and given.path in performed.device.gradients],
         "seeds": seeds.made() if seeds is not None else {},
-        "writes": script_writes(performed),
+        "writes": performed.call.writes,
         "rounded": {item.removeprefix(f"{name}."): _samples(performed, name, item) for item in failed},
     }
 

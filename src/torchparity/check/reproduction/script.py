@@ -37,13 +37,6 @@ def script_text(result: CaseResult, performed: Performed, device: str) -> str:
     )
 
 
-def script_writes(performed: Performed) -> list[str]:
-    """Return the places of the arguments that the call changes in place."""
-    if not performed.call.writes:
-        return []
-    return [given.path for given in performed.call.arguments.inputs()]
-
-
 def _call(performed: Performed, *, raises_words: bool) -> str:
     arguments = performed.call.arguments
     words = [_code(entry, raises_words) for entry in arguments.args]

@@ -22,16 +22,15 @@ def flat(value, path=""):
 
 def run(device, wide):
     def wider(dtype):
-        if wide is None or not (dtype.is_floating_point or dtype.is_complex):
-            return dtype
-        return wide.to_complex() if dtype.is_complex else wide
+        is_exact = wide is None or not (dtype.is_floating_point or dtype.is_complex)
+        return dtype if is_exact else wide.to_complex() if dtype.is_complex else wide
 
     leaves = {path: tensor.to(device, wider(tensor.dtype)).detach() for path, tensor in saved["inputs"].items()}
     graded = {path: leaves[path].requires_grad_() for path in saved["graded"]}
-    t = {path: leaf.clone() if path in saved["writes"] else leaf for path, leaf in leaves.items()}
+    t = {path: leaf.clone() if saved["writes"] else leaf for path, leaf in leaves.items()}
     outputs = flat(call(t, device, wider))
-    results = {f"forward.input.{path}": t[path] for path in saved["writes"]}
-    results |= {f"forward.output.{path}": value for path, value in outputs.items()}
+    results = {f"forward.output.{path}": value for path, value in outputs.items()}
+    results |= {f"forward.input.{path}": leaf for path, leaf in t.items()}
     seeds = {path: seed.to(outputs[path]) for path, seed in saved["seeds"].items()}
     if seeds and graded:
         ends = [outputs[path] for path in seeds]
@@ -45,8 +44,7 @@ def is_wrong(mine, truth, rounded):
     if not (mine.is_floating_point() or mine.is_complex()):
         return bool(((mine != truth) & ~sum(((r != truth) for r in rounded), torch.zeros_like(truth) != 0)).any())
     facts, kind = torch.finfo(mine.dtype), torch.promote_types(mine.dtype, torch.float64)
-    a, b, half = mine.to(kind), truth.to(kind), facts.eps > 1e-4
-    size = b.abs().nan_to_num(0, 0, 0)
+    a, b, half, size = mine.to(kind), truth.to(kind), facts.eps > 1e-4, truth.to(kind).abs().nan_to_num(0, 0, 0)
     power = torch.frexp(size.clamp(min=facts.tiny))[1].long()  # the samples show how rounding errs at each magnitude
     place = power - power.min() + 1
     errors = torch.zeros(int(place.max()) + 2, dtype=torch.float64)
@@ -58,9 +56,9 @@ def is_wrong(mine, truth, rounded):
     is_far = (a - b).abs().nan_to_num(torch.inf, torch.inf) > 2 * allowed
     return bool((is_far & (a != b) & ~(a.isnan() & b.isnan())).any())
 
-mine = run(DEVICE, None)
+mine, failed = run(DEVICE, None), False
 torch.set_default_dtype(DEFAULT)
-truth, failed = run("cpu", WIDE), False
+truth = run("cpu", WIDE)
 for name, rounded in saved["rounded"].items():
     failed |= (wrong := is_wrong(mine[name], truth[name], rounded))
     print(f"$name.{name}: {'error' if wrong else 'pass'}")
