@@ -177,6 +177,17 @@ def test_inputs_are_moved_by_little_towards_zero(dtype, most):
     assert moved(torch.arange(3), dtype, 0, "Torch.exp").equal(torch.arange(3))
 
 
+def test_two_inputs_of_one_shape_are_moved_apart():
+    """Moved alike, a difference of two would show nothing of what cancels."""
+    left, right = normal(100).double(), normal(100, seed=1).double()
+
+    shares = [(moved(tensor, torch.float32, 0, "Torch.sub") / tensor - 1) * 2**22 for tensor in (left, right)]
+
+    assert (shares[0] - shares[1]).abs().max() > 0.1
+    assert moved(left, torch.float32, 0, "Torch.sub").equal(moved(left, torch.float32, 0, "Torch.sub"))
+    assert not moved(left, torch.float32, 0, "Torch.sub").equal(moved(left, torch.float32, 1, "Torch.sub"))
+
+
 def test_the_generator_of_the_user_is_not_drawn_from():
     before = torch.get_rng_state()
 
