@@ -76,6 +76,14 @@ def test_what_the_cpu_computes_passes(api, dtype):
     assert status(api, function, inputs, dtype) == "pass"
 
 
+@DTYPES
+def test_a_distance_of_nothing_is_allowed_an_error_and_others_are_not(dtype):
+    """cdist subtracts squares: of the distance from a point to itself half of the digits are lost."""
+    assert status("Torch.cdist", lambda x: torch.cdist(x, x), [SQUARE], dtype) == "pass"
+    wrong = status("Torch.cdist", lambda x: torch.cdist(x, x), [SQUARE], dtype, lambda x: 1.05 * torch.cdist(x, x))
+    assert wrong == "error"
+
+
 @pytest.mark.parametrize("api", ["inv", "det", "svdvals", "eigvalsh"])
 def test_ill_conditioned_algebra_passes(api):
     assert status(f"Torch.linalg.{api}", getattr(torch.linalg, api), [SQUARE], torch.float32) == "pass"

@@ -26,7 +26,7 @@ from torchparity.check.judging.metrics import exact_metrics, float_metrics
 from torchparity.check.judging.outcome import Outcome, Status
 from torchparity.check.judging.pass_rule import broken_rules, has_outliers
 from torchparity.check.judging.standard_rules import apply_standard
-from torchparity.check.judging.standards import Standard, level_of, normwise_error, standard_of
+from torchparity.check.judging.standards import Standard, level_of, standard_of
 from torchparity.check.judging.values import NotComparableError, Values, values_of
 from torchparity.check.judging.wording import (
     about_bias,
@@ -210,8 +210,7 @@ class _FloatCase:
 
     def _explain(self) -> tuple[Explanation, Values | None]:
         """Return how far the errors go beyond rounding; ask for results with rounding until they do not."""
-        normwise = normwise_error(self.outcome.api, self.form)
-        profile = Profile(self.device, self.reference, self.form, normwise)
+        profile = Profile(self.outcome.api, self.device, self.reference, self.form)
         explanation, rounded = profile.explain(), None
         if explanation.excess <= 1:
             return explanation, None

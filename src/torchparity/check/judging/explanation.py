@@ -18,7 +18,7 @@ import numpy.typing as npt
 from torchparity.check.judging.float_formats import FloatFormat, Floats
 from torchparity.check.judging.judgement import Metrics
 from torchparity.check.judging.metrics import is_same, magnitudes, rounded_to
-from torchparity.check.judging.standards import may_use_tf32
+from torchparity.check.judging.standards import goes_through_squares, may_use_tf32, normwise_error
 from torchparity.check.judging.values import Numbers, Values, blocks
 
 # Sums of half-precision numbers are kept in float32 by every device, and so are exact here. Those of float32 are
@@ -45,14 +45,14 @@ class Explanation:
 class Profile:
     """The errors that rounding makes at each magnitude, learnt from results with rounding."""
 
-    def __init__(self, device: Values, reference: Values, form: FloatFormat, normwise: float) -> None:
-        self._device, self._reference, self._form = device, reference, form
+    def __init__(self, api: str, device: Values, reference: Values, form: FloatFormat) -> None:
+        self._api, self._device, self._reference, self._form = api, device, reference, form
         self._largest = np.zeros(_EXPONENTS - form.lowest_exponent)  # error at each power of two
         self._shared = np.zeros(device.size, np.bool_)  # results that rounding gives too
         for part, tested, right in blocks(device, reference):
             self._shared[part] = is_same(tested, rounded_to(right, form))
         self._samples = 0
-        self._normwise = normwise * _root_mean_square(reference) if normwise else 0.0
+        self._scale = _root_mean_square(reference)
         self._times = _TIMES_HALF if form.is_half else _TIMES_WIDE
 
     def learn(self, rounded: Values) -> None:
@@ -97,11 +97,19 @@ class Profile:
         return np.where(np.isnan(errors), np.inf, errors)
 
     def _allowed(self, reference: Numbers, around: Floats) -> Floats:
-        allowed: Floats = _ULPS * self._form.spacing(_finite_sizes(reference))
-        allowed += self._times * around[self._powers(reference)] + self._normwise
+        sizes = _finite_sizes(reference)
+        allowed: Floats = _ULPS * self._form.spacing(sizes)
+        allowed += self._times * around[self._powers(reference)] + self._normwise(sizes)
         if self._form.smallest_normal < _FLUSHED_BELOW:
             allowed += self._form.smallest_normal
         return allowed
+
+    def _normwise(self, sizes: Floats) -> Floats | float:
+        """Return the error that is small against the whole result; the root of a square has more of it near zero."""
+        share = normwise_error(self._api, self._form)
+        if not goes_through_squares(self._api) or not self._scale:
+            return share * self._scale
+        return share * self._scale**2 / (sizes + math.sqrt(share) * self._scale)
 
 
 def _finite_sizes(numbers: Numbers) -> Floats:
