@@ -76,6 +76,14 @@ def test_what_the_cpu_computes_passes(api, dtype):
     assert status(api, function, inputs, dtype) == "pass"
 
 
+@DTYPES
+def test_a_distance_of_nothing_is_allowed_an_error_and_others_are_not(dtype):
+    """cdist subtracts squares: of the distance from a point to itself half of the digits are lost."""
+    assert status("Torch.cdist", lambda x: torch.cdist(x, x), [SQUARE], dtype) == "pass"
+    wrong = status("Torch.cdist", lambda x: torch.cdist(x, x), [SQUARE], dtype, lambda x: 1.1 * torch.cdist(x, x))
+    assert wrong == "error"
+
+
 @pytest.mark.parametrize("api", ["inv", "det", "svdvals", "eigvalsh"])
 def test_ill_conditioned_algebra_passes(api):
     assert status(f"Torch.linalg.{api}", getattr(torch.linalg, api), [SQUARE], torch.float32) == "pass"
@@ -175,6 +183,17 @@ def test_inputs_are_moved_by_little_towards_zero(dtype, most):
     assert ((away.abs() <= numbers.abs()) & ((away - numbers).abs() <= most * numbers.abs())).all()
     assert not away.equal(numbers)
     assert moved(torch.arange(3), dtype, 0, "Torch.exp").equal(torch.arange(3))
+
+
+def test_two_inputs_of_one_shape_are_moved_apart():
+    """Moved alike, a difference of two would show nothing of what cancels."""
+    left, right = normal(100).double(), normal(100, seed=1).double()
+
+    shares = [(moved(tensor, torch.float32, 0, "Torch.sub") / tensor - 1) * 2**22 for tensor in (left, right)]
+
+    assert (shares[0] - shares[1]).abs().max() > 0.1
+    assert moved(left, torch.float32, 0, "Torch.sub").equal(moved(left, torch.float32, 0, "Torch.sub"))
+    assert not moved(left, torch.float32, 0, "Torch.sub").equal(moved(left, torch.float32, 1, "Torch.sub"))
 
 
 def test_the_generator_of_the_user_is_not_drawn_from():

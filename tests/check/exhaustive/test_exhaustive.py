@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -94,3 +96,17 @@ def test_unknown_names_are_refused_before_anything_runs():
         next(check_exhaustively(["exp", "gelo"], ["bf16"], "cpu"))
     with pytest.raises(ConfigError, match="only float16 and bfloat16"):
         next(check_exhaustively(["exp"], ["float32"], "cpu"))
+
+
+def test_another_device_has_the_cpu_beside_it():
+    """In a process of its own: a simulated NPU is there for good."""
+    code = (
+        "import torchparity; torchparity.simulate_npu()\n"
+        "from torchparity.check.exhaustive import check_exhaustively\n"
+        "found, = check_exhaustively(['exp'], ['bf16'], 'npu')\n"
+        "print(found.status, found.max_ulp == found.cpu_max_ulp)"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+
+    assert done.stdout == "pass True\n", done.stderr

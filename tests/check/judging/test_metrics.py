@@ -14,6 +14,7 @@ from hypothesis.extra import numpy as hnp
 
 from torchparity.check.judging.float_formats import float_format
 from torchparity.check.judging.metrics import float_metrics
+from torchparity.check.judging.values import Values
 
 NUMPY = {"torch.float32": np.float32, "torch.float16": np.float16, "torch.bfloat16": ml_dtypes.bfloat16}
 # small values of the benchmark standard; limits of the absolute threshold; counted ULPs
@@ -22,6 +23,12 @@ LIMITS = {
     "torch.float16": (2.0**-11, 2.0**-16, 1e-3, 1e-3, 1e-5, 1),
     "torch.bfloat16": (2.0**-8, 2.0**-16, 4e-3, 1e-3, 1e-5, 1),
 }
+
+
+def measured(device, reference, dtype):
+    kind = "torch.complex128" if reference.dtype.kind == "c" else "torch.float64"
+    both = (Values(kind, numbers.shape, numbers) for numbers in (device, reference))
+    return float_metrics(*both, float_format(dtype))
 
 
 def ulp_of(number, dtype):
@@ -78,7 +85,7 @@ def test_metrics_are_those_of_their_formulas(dtype, data):
     factors = np.array(data.draw(hnp.arrays(np.float64, reference.shape, elements=st.floats(0.98, 1.02))))
     device = (reference * factors).astype(NUMPY[dtype]).astype(np.float64)
 
-    found = float_metrics(device, reference, float_format(dtype))
+    found = measured(device, reference, dtype)
 
     for name, value in expected(device, reference, dtype).items():
         assert getattr(found, name) == pytest.approx(value, rel=1e-12), name
@@ -93,7 +100,7 @@ def test_blocks_add_up_to_the_whole():
     errors = np.abs(device - reference)[finite]
     spacings = np.spacing(np.abs(reference[finite].astype(np.float32))).astype(np.float64)
 
-    found = float_metrics(device, reference, float_format("torch.float32"))
+    found = measured(device, reference, "torch.float32")
 
     assert found.rmse == pytest.approx(math.sqrt(np.mean(errors**2)))
     assert found.mean_ulp == pytest.approx(np.mean(errors / spacings), rel=1e-4)  # rounding may cross a power of two
@@ -115,7 +122,7 @@ def test_blocks_add_up_to_the_whole():
     ],
 )
 def test_cosine(device, reference, cosine):
-    found = float_metrics(np.array(device), np.array(reference), float_format("torch.float32"))
+    found = measured(np.array(device), np.array(reference), "torch.float32")
 
     assert found.cosine == (cosine if cosine is None else pytest.approx(cosine, nan_ok=True))
 
@@ -125,7 +132,7 @@ def test_squares_of_float64_do_not_leave_float64(scale):
     reference = np.array([3.0, 4.0]) * scale
     device = np.array([4.0, 3.0]) * scale
 
-    found = float_metrics(device, reference, float_format("torch.float64"))
+    found = measured(device, reference, "torch.float64")
 
     assert found.cosine == pytest.approx(24 / 25)
     assert found.rmse == pytest.approx(scale)
@@ -133,7 +140,7 @@ def test_squares_of_float64_do_not_leave_float64(scale):
 
 def test_an_overflow_that_the_dtype_makes_of_the_reference_is_no_error():
     """70,000 is inf in float16."""
-    found = float_metrics(np.array([math.inf, 1.0]), np.array([70000.0, 1.0]), float_format("torch.float16"))
+    found = measured(np.array([math.inf, 1.0]), np.array([70000.0, 1.0]), "torch.float16")
 
     assert (found.nonfinite_error_rate, found.bitwise_error_rate, found.within_thousandth) == (0, 0, 1)
 
@@ -142,7 +149,7 @@ def test_misplaced_nan_and_inf_are_counted():
     device = np.array([math.nan, math.inf, -math.inf, 1.0])
     reference = np.array([math.nan, 1.0, math.inf, 1.0])
 
-    found = float_metrics(device, reference, float_format("torch.float32"))
+    found = measured(device, reference, "torch.float32")
 
     assert found.nonfinite_error_rate == pytest.approx(2 / 3)
     assert found.bitwise_error_rate == 2 / 4
@@ -154,7 +161,7 @@ def test_complex_numbers_are_points_of_the_plane():
     reference = np.array([3 + 4j, 1j])
     device = np.array([3 + 4.5j, 1j])
 
-    found = float_metrics(device, reference, float_format("torch.complex64"))
+    found = measured(device, reference, "torch.complex64")
 
     assert found.max_abs == 0.5
     assert found.max_relative == pytest.approx(0.1)
@@ -166,7 +173,7 @@ def test_complex_numbers_are_points_of_the_plane():
     ("dtype", "subnormal"), [("torch.float16", 2.0**-20), ("torch.bfloat16", 2.0**-130), ("torch.float32", 2.0**-140)]
 )
 def test_ulps_of_subnormals_are_those_of_the_smallest_numbers(dtype, subnormal):
-    found = float_metrics(np.array([0.0, 1.0]), np.array([subnormal, 1.0]), float_format(dtype))
+    found = measured(np.array([0.0, 1.0]), np.array([subnormal, 1.0]), dtype)
 
     assert found.max_ulp == subnormal / ulp_of(0.0, dtype)
 

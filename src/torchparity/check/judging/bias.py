@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from torchparity.check.judging.float_formats import FloatFormat
-from torchparity.check.judging.metrics import Numbers, rounded_to
+from torchparity.check.judging.values import Values, blocks
 
 _FEWEST = 256  # elements that tell a direction
 _DEVIATIONS = 8.0  # of a sum of errors that go either way
@@ -19,21 +19,23 @@ _SHARE_OF_EPSILON = 1 / 64
 _TIMES = 3.0  # a bias of results with rounding, times this, is explained
 
 
-def bias_of(device: Numbers, reference: Numbers, form: FloatFormat) -> float:
+def bias_of(device: Values, reference: Values, form: FloatFormat) -> float:
     """Return by which share results are too large or, negative, too small; 0 where that may be chance or precision."""
-    if not form.is_half or device.size < _FEWEST or device.dtype.kind == "c":
+    if not form.is_half or device.size < _FEWEST or device.kind == "complex":
         return 0.0
-    nearest = rounded_to(reference, form)
-    finite = np.isfinite(device) & np.isfinite(nearest)
-    with np.errstate(invalid="ignore"):
-        away = np.where(finite, device - nearest, 0.0)
-    # Only what is not the nearest number says anything, and a small one among large ones little.
-    moves = away[away != 0] * nearest[away != 0]
-    total = float(np.square(nearest, where=finite, out=np.zeros(nearest.shape)).sum())
-    if not moves.size or not total:
+    total = moved = squares = 0.0
+    for _, tested, right in blocks(device, reference):
+        nearest = form.rounded(right)
+        finite = np.isfinite(tested) & np.isfinite(nearest)
+        tested, nearest = tested[finite], nearest[finite]
+        # Only what is not the nearest number says anything, and a small one among large ones little.
+        moves = (tested - nearest) * nearest
+        total += float(np.square(nearest).sum())
+        moved += float(moves.sum())
+        squares += float(np.square(moves).sum())
+    if not moved or not total:
         return 0.0
-    bias = float(moves.sum()) / total
-    chance = math.sqrt(float(np.square(moves).sum())) / total
+    bias, chance = moved / total, math.sqrt(squares) / total
     is_certain = abs(bias) > _DEVIATIONS * chance and abs(bias) > _SHARE_OF_EPSILON * form.epsilon
     return bias if is_certain else 0.0
 

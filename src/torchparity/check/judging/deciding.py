@@ -26,7 +26,7 @@ from torchparity.check.judging.metrics import exact_metrics, float_metrics
 from torchparity.check.judging.outcome import Outcome, Status
 from torchparity.check.judging.pass_rule import broken_rules, has_outliers
 from torchparity.check.judging.standard_rules import apply_standard
-from torchparity.check.judging.standards import Standard, level_of, normwise_error, standard_of
+from torchparity.check.judging.standards import Standard, level_of, standard_of
 from torchparity.check.judging.values import NotComparableError, Values, values_of
 from torchparity.check.judging.wording import (
     about_bias,
@@ -88,12 +88,12 @@ def _wrong(outcome: Outcome, said: str, device: Values | None = None, reference:
 
 
 def _judge_exact(outcome: Outcome, device: Values, reference: Values) -> Judgement:
-    metrics = exact_metrics(device.array, reference.array)
-    differs = device.array != reference.array
+    metrics = exact_metrics(device, reference)
+    differs = device.stored != reference.stored
     excused = 0
     if metrics.bitwise_error_rate:
-        others = [sample.array for sample in _yardsticks(outcome, device)]
-        excused = int(np.count_nonzero(differs & unstable(reference.array, others)))
+        others = list(_yardsticks(outcome, device))
+        excused = int(np.count_nonzero(differs & unstable(reference, others)))
     wrong = int(np.count_nonzero(differs)) - excused
     status = Status.ERROR if wrong else Status.PASS
     return Judgement(
@@ -114,7 +114,7 @@ def _yardsticks(outcome: Outcome, device: Values) -> Iterator[Values]:
     own = _of_same_kind(outcome.same_dtype, device)
     if own is not None:
         yield own
-    for number in sample_numbers(device.array.size) if outcome.emulate is not None else ():
+    for number in sample_numbers(device.size) if outcome.emulate is not None else ():
         sample = _of_same_kind(outcome.emulate(number), device) if outcome.emulate else None
         if sample is None:
             return
@@ -169,10 +169,10 @@ class _FloatCase:
         )
 
     def _metrics_of(self, values: Values) -> Metrics:
-        return float_metrics(values.array, self.reference.array, self.form)
+        return float_metrics(values, self.reference, self.form)
 
     def _metrics_beside(self, metrics: Metrics, yardstick: Values) -> Metrics:
-        is_same_result = np.array_equal(yardstick.array, self.device.array)
+        is_same_result = np.array_equal(yardstick.stored, self.device.stored)
         return metrics if is_same_result else self._metrics_of(yardstick)
 
     def _verdict(self, metrics: Metrics) -> _Verdict:
@@ -206,18 +206,17 @@ class _FloatCase:
         return _Verdict(Status.WARNING, about_bias(bias), verdict.rounded)
 
     def _bias_of(self, values: Values) -> float:
-        return bias_of(values.array, self.reference.array, self.form)
+        return bias_of(values, self.reference, self.form)
 
     def _explain(self) -> tuple[Explanation, Values | None]:
         """Return how far the errors go beyond rounding; ask for results with rounding until they do not."""
-        normwise = normwise_error(self.outcome.api, self.form)
-        profile = Profile(self.device.array, self.reference.array, self.form, normwise)
+        profile = Profile(self.outcome.api, self.device, self.reference, self.form)
         explanation, rounded = profile.explain(), None
         if explanation.excess <= 1:
             return explanation, None
         for sample in _yardsticks(self.outcome, self.device):
             rounded = sample
-            profile.learn(sample.array)
+            profile.learn(sample)
             explanation = profile.explain()
             if explanation.excess <= 1:
                 break

@@ -9,9 +9,8 @@ import numpy as np
 
 from torchparity.check.judging.float_formats import float_format
 from torchparity.check.judging.judgement import Judgement, skipped
-from torchparity.check.judging.metrics import Numbers
 from torchparity.check.judging.outcome import Outcome, Status
-from torchparity.check.judging.values import NotComparableError, Values, values_of
+from torchparity.check.judging.values import NotComparableError, Numbers, Values, values_of
 
 _DEVIATIONS = 5.0  # a fair draw is further off about once in two million times
 _FUZZY_ULPS = 4.0
@@ -53,7 +52,7 @@ def _judgement(outcome: Outcome, device: Values, reference: Values, problem: str
 
 
 def _real(values: Values) -> Numbers:
-    array = values.array
+    array = values.numbers()
     return array.view(np.float64) if array.dtype.kind == "c" else array.astype(np.float64)
 
 

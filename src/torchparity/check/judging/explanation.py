@@ -8,6 +8,7 @@ wider results may be off by 32 epsilons of their root mean square besides: far b
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -16,8 +17,9 @@ import numpy.typing as npt
 
 from torchparity.check.judging.float_formats import FloatFormat, Floats
 from torchparity.check.judging.judgement import Metrics
-from torchparity.check.judging.metrics import Numbers, is_same, magnitudes, rounded_to
-from torchparity.check.judging.standards import may_use_tf32
+from torchparity.check.judging.metrics import is_same, magnitudes, rounded_to
+from torchparity.check.judging.standards import goes_through_squares, may_use_tf32, normwise_error
+from torchparity.check.judging.values import Numbers, Values, blocks
 
 # Sums of half-precision numbers are kept in float32 by every device, and so are exact here. Those of float32 are
 # kept in float32: their error grows with the number of terms, in an order that the emulation does not know.
@@ -25,6 +27,7 @@ _TIMES_HALF, _TIMES_WIDE = 4.0, 16.0
 _ULPS = 1.0
 _FLUSHED_BELOW = 1e-30  # subnormals of formats with a range like float32's may be flushed to zero
 _TF32 = (2.0**10, 2.0**13)  # multiples of float32's own error that inputs of 10 bits lead to; of 7 bits it is 2**14
+_EXPONENTS = 1025  # the largest of float64, and the next
 _MANY = 1 << 16  # elements from which a sample costs more than it tells
 _MOST_SAMPLES, _MOST_SAMPLES_OF_MANY = 8, 3
 
@@ -42,40 +45,50 @@ class Explanation:
 class Profile:
     """The errors that rounding makes at each magnitude, learnt from results with rounding."""
 
-    def __init__(self, device: Numbers, reference: Numbers, form: FloatFormat, normwise: float) -> None:
-        self._device, self._reference, self._form = device, reference, form
-        finite_reference = np.where(np.isfinite(reference), reference, 0)
-        self._sizes = magnitudes(finite_reference)
-        self._bins = form.exponents(self._sizes) - form.lowest_exponent + 1
-        self._largest = np.zeros(int(self._bins.max(initial=0)) + 2)
-        self._shared = is_same(device, rounded_to(reference, form))
+    def __init__(self, api: str, device: Values, reference: Values, form: FloatFormat) -> None:
+        self._api, self._device, self._reference, self._form = api, device, reference, form
+        self._largest = np.zeros(_EXPONENTS - form.lowest_exponent)  # error at each power of two
+        self._shared = np.zeros(device.size, np.bool_)  # results that rounding gives too
+        for part, tested, right in blocks(device, reference):
+            self._shared[part] = is_same(tested, rounded_to(right, form))
         self._samples = 0
-        self._normwise = normwise * _root_mean_square(self._sizes)
+        self._scale = _root_mean_square(reference)
         self._times = _TIMES_HALF if form.is_half else _TIMES_WIDE
 
-    def learn(self, rounded: Numbers) -> None:
+    def learn(self, rounded: Values) -> None:
         """Add the errors of one result with rounding."""
         self._samples += 1
-        # Where rounding leads to nan or inf as well, neither says how large an error may be.
-        both_left = ~np.isfinite(rounded) & ~np.isfinite(self._device)
-        self._shared |= is_same(self._device, rounded) | both_left
-        usable = np.isfinite(rounded) & np.isfinite(self._reference)
-        with np.errstate(invalid="ignore", over="ignore"):
-            errors = np.where(usable, magnitudes(rounded - self._reference), 0.0)
-        np.maximum.at(self._largest, self._bins, errors)
+        for part, sample, right in blocks(rounded, self._reference):
+            tested = self._device.numbers(part)
+            # Where rounding leads to nan or inf as well, neither says how large an error may be.
+            both_left = ~np.isfinite(sample) & ~np.isfinite(tested)
+            self._shared[part] |= is_same(tested, sample) | both_left
+            with np.errstate(invalid="ignore", over="ignore"):
+                errors = magnitudes(sample - right)
+            errors[~np.isfinite(errors)] = 0.0
+            np.maximum.at(self._largest, self._powers(right), errors)
 
     def explain(self) -> Explanation:
         """Return how far the device's errors go beyond those learnt."""
-        if not self._device.size:
-            return Explanation(0.0, 0, 0, self._samples)
-        excess = self._errors() / self._allowed()
-        excess[self._shared] = 0.0
-        worst = int(excess.argmax())
-        return Explanation(float(excess[worst]), worst, int(np.count_nonzero(excess > 1)), self._samples)
+        largest, worst, beyond = 0.0, 0, 0
+        around = self._largest.copy()
+        around[1:] = np.maximum(around[1:], self._largest[:-1])
+        around[:-1] = np.maximum(around[:-1], self._largest[1:])
+        for part, tested, right in blocks(self._device, self._reference):
+            excess = self._errors(tested, right) / self._allowed(right, around)
+            excess[self._shared[part]] = 0.0
+            place = int(excess.argmax())
+            beyond += int(np.count_nonzero(excess > 1))
+            if excess[place] > largest:
+                largest, worst = float(excess[place]), part.start + place
+        return Explanation(largest, worst, beyond, self._samples)
 
-    def _errors(self) -> Floats:
+    def _powers(self, reference: Numbers) -> npt.NDArray[np.int64]:
+        powers: npt.NDArray[np.int64] = self._form.exponents(_finite_sizes(reference)) - self._form.lowest_exponent
+        return powers
+
+    def _errors(self, device: Numbers, reference: Numbers) -> Floats:
         """Return the device's errors; an overflow is an error up to the power of two above the largest number."""
-        device, reference = self._device, self._reference
         with np.errstate(invalid="ignore", over="ignore"):
             if device.dtype.kind != "c":
                 beyond = np.ldexp(1.0, int(np.frexp(self._form.largest)[1])) if self._form.largest < 1e300 else np.inf
@@ -83,20 +96,33 @@ class Profile:
             errors = magnitudes(device - reference)
         return np.where(np.isnan(errors), np.inf, errors)
 
-    def _allowed(self) -> Floats:
-        around = self._largest.copy()
-        around[1:] = np.maximum(around[1:], self._largest[:-1])
-        around[:-1] = np.maximum(around[:-1], self._largest[1:])
-        allowed: Floats = _ULPS * self._form.spacing(self._sizes) + self._times * around[self._bins]
-        allowed += self._normwise
+    def _allowed(self, reference: Numbers, around: Floats) -> Floats:
+        sizes = _finite_sizes(reference)
+        allowed: Floats = _ULPS * self._form.spacing(sizes)
+        allowed += self._times * around[self._powers(reference)] + self._normwise(sizes)
         if self._form.smallest_normal < _FLUSHED_BELOW:
             allowed += self._form.smallest_normal
         return allowed
 
+    def _normwise(self, sizes: Floats) -> Floats | float:
+        """Return the error that is small against the whole result; the root of a square has more of it near zero."""
+        share = normwise_error(self._api, self._form)
+        if not goes_through_squares(self._api) or not self._scale:
+            return share * self._scale
+        return share * self._scale**2 / (sizes + math.sqrt(share) * self._scale)
 
-def _root_mean_square(sizes: Floats) -> float:
-    largest = float(sizes.max(initial=0.0))
-    return largest * float(np.sqrt(np.square(sizes / largest).mean())) if largest else 0.0
+
+def _finite_sizes(numbers: Numbers) -> Floats:
+    sizes = magnitudes(numbers)
+    return np.where(np.isfinite(sizes), sizes, 0.0)
+
+
+def _root_mean_square(values: Values) -> float:
+    largest = max((float(_finite_sizes(part).max()) for _, part, _ in blocks(values, values)), default=0.0)
+    if not largest:
+        return 0.0
+    squares = sum(float(np.square(_finite_sizes(part) / largest).sum()) for _, part, _ in blocks(values, values))
+    return largest * math.sqrt(squares / values.size)
 
 
 def is_within_one_ulp(metrics: Metrics) -> bool:
@@ -114,9 +140,9 @@ def sample_numbers(elements: int) -> Iterator[int]:
     return iter(range(_MOST_SAMPLES if elements < _MANY else _MOST_SAMPLES_OF_MANY))
 
 
-def unstable(reference: npt.NDArray[np.generic], samples: list[npt.NDArray[np.generic]]) -> npt.NDArray[np.bool_]:
+def unstable(reference: Values, samples: list[Values]) -> npt.NDArray[np.bool_]:
     """Tell which integers or booleans rounding alone changes: the index of a tie, a number cut at a whole one."""
-    changed = np.zeros(reference.shape, np.bool_)
+    changed = np.zeros(reference.size, np.bool_)
     for sample in samples:
-        changed |= sample != reference
+        changed |= sample.stored != reference.stored
     return changed

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,10 +11,9 @@ import numpy.typing as npt
 from torchparity.check.judging.float_formats import FloatFormat, Floats
 from torchparity.check.judging.judgement import Metrics
 from torchparity.check.judging.limits import Limits, limits_of
+from torchparity.check.judging.values import BLOCK, Numbers, Values, blocks
 
-_BLOCK = 1 << 16  # elements: what is computed of them stays in the cache
 _SAFE_SQUARES = (1e-120, 1e150)  # magnitudes whose squares float64 can add
-Numbers = npt.NDArray[Any]
 
 
 @dataclass(slots=True)
@@ -47,20 +45,20 @@ class _Tally:
     above_ulp: int = 0
 
 
-def float_metrics(device: Numbers, reference: Numbers, form: FloatFormat) -> Metrics:
-    """Return the metrics of flat results of equal length, float64 or complex128; `form` is the tested format."""
-    if np.array_equal(device, reference):
-        return _metrics_of_equal(device)
+def float_metrics(device: Values, reference: Values, form: FloatFormat) -> Metrics:
+    """Return the metrics of two results of one shape, of real or complex numbers; `form` is the tested format."""
     tally = _Tally()
     scale = _scale(device, reference) if form.dtype == "torch.float64" else 1.0
-    for start in range(0, device.size, _BLOCK):
-        _add_block(tally, device[start : start + _BLOCK], reference[start : start + _BLOCK], form, scale)
-    return _metrics(tally, scale)
+    for _, tested, right in blocks(device, reference):
+        if device.size <= BLOCK and np.array_equal(tested, right):
+            break
+        _add_block(tally, tested, right, form, scale)
+    return _metrics(tally, scale) if tally.count else _metrics_of_equal(device)
 
 
-def exact_metrics(device: Numbers, reference: Numbers) -> Metrics:
-    """Return the metrics of flat integers or booleans of equal length: how many of them differ."""
-    wrong = _count(device != reference)
+def exact_metrics(device: Values, reference: Values) -> Metrics:
+    """Return the metrics of two results of integers or booleans: how many of them differ."""
+    wrong = _count(device.stored != reference.stored)
     return Metrics(bitwise_error_rate=wrong / device.size if device.size else 0.0)
 
 
@@ -192,7 +190,7 @@ def _cosine(tally: _Tally) -> float | None:
     return min(1.0, max(-1.0, tally.dot / norms))
 
 
-def _metrics_of_equal(device: Numbers) -> Metrics:
+def _metrics_of_equal(device: Values) -> Metrics:
     return Metrics(
         **dict.fromkeys(Metrics.__dataclass_fields__, 0.0)
         | {"cosine": 1.0 if device.size != 1 else None}
@@ -200,10 +198,12 @@ def _metrics_of_equal(device: Numbers) -> Metrics:
     )
 
 
-def _scale(device: Numbers, reference: Numbers) -> float:
+def _scale(device: Values, reference: Values) -> float:
     """Return a power of two that brings the squares of float64 numbers into float64."""
-    sizes = np.concatenate([magnitudes(device), magnitudes(reference)])
-    largest = float(np.max(sizes, where=np.isfinite(sizes), initial=0.0))
+    largest = 0.0
+    for _, *both in blocks(device, reference):
+        sizes = magnitudes(np.concatenate(both))
+        largest = max(largest, float(np.max(sizes, where=np.isfinite(sizes), initial=0.0)))
     if largest == 0 or _SAFE_SQUARES[0] < largest < _SAFE_SQUARES[1]:
         return 1.0
     return math.ldexp(1.0, max(-1000, min(1000, -math.frexp(largest)[1])))

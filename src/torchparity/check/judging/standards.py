@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from enum import Enum
 from functools import cache
 
@@ -55,9 +54,8 @@ _STANDARDS = {operator: standard for standard, names in _FAMILIES.items() for op
 _LEVEL_OF = {operator: level for level, names in _LEVELS.items() for operator in names.split()}
 # Convolutions beyond one and two dimensions are judged as the rest, but TF32 is used for all.
 _USE_TF32 = frozenset({"conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"})
-# Distances through the squares of what is subtracted: half of the digits are lost where the distance is zero.
 _THROUGH_SQUARES = frozenset({"cdist"})
-_EPSILONS = 32
+_EPSILONS, _EPSILONS_OF_HALF = 32, 2
 
 
 @cache
@@ -83,9 +81,14 @@ def normwise_error(api: str, form: FloatFormat) -> float:
 
     None for half precision, which would hide wrong kernels; the kernels of float32 are allowed 32 epsilons.
     """
-    if _operator(api) in _THROUGH_SQUARES:
-        return math.sqrt(_EPSILONS * form.epsilon)
-    return 0.0 if form.is_half else _EPSILONS * form.epsilon
+    if not form.is_half:
+        return _EPSILONS * form.epsilon
+    return _EPSILONS_OF_HALF * form.epsilon if goes_through_squares(api) else 0.0
+
+
+def goes_through_squares(api: str) -> bool:
+    """Tell whether an API takes the root of what is left of squares, which loses half of the digits near zero."""
+    return _operator(api) in _THROUGH_SQUARES
 
 
 def _operator(api: str) -> str:

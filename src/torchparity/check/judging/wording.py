@@ -15,12 +15,12 @@ def about_exact(wrong: int, excused: int, device: Values, reference: Values) -> 
     if not wrong and not excused:
         return ""
     if not wrong:
-        return f"{excused} of {device.array.size} differ, each of which rounding alone changes too."
-    first = int(np.flatnonzero(device.array != reference.array)[0])
-    found = f"{device.array[first]} instead of {reference.array[first]}"
+        return f"{excused} of {device.size} differ, each of which rounding alone changes too."
+    first = int(np.flatnonzero(device.stored != reference.stored)[0])
+    found = f"{device.stored[first]} instead of {reference.stored[first]}"
     if not device.shape:
         return f"It is {found}."
-    return f"{wrong + excused} of {device.array.size} differ, first {_place(first, device.shape)}: {found}."
+    return f"{wrong + excused} of {device.size} differ, first {_place(first, device.shape)}: {found}."
 
 
 def about_explained(metrics: Metrics, form: FloatFormat) -> str:
@@ -31,7 +31,7 @@ def about_explained(metrics: Metrics, form: FloatFormat) -> str:
 def about_outliers(explanation: Explanation, device: Values, reference: Values, form: FloatFormat) -> str:
     """Say that the result passes, but single elements of it are wrong."""
     return (
-        f"It passes, but {explanation.beyond} of {device.array.size} elements are beyond what rounding explains: "
+        f"It passes, but {explanation.beyond} of {device.size} elements are beyond what rounding explains: "
         f"{_worst(explanation, device, reference, form)}."
     )
 
@@ -56,7 +56,7 @@ def about_tf32(multiple: float) -> str:
 
 def _worst(explanation: Explanation, device: Values, reference: Values, form: FloatFormat) -> str:
     index = explanation.worst
-    here, right = device.array[index], reference.array[index]
+    here, right = (values.numbers(slice(index, index + 1))[0] for values in (device, reference))
     where = _place(index, device.shape)
     excess = f", {explanation.excess:.3g} times what rounding explains" if explanation.samples else ""
     if not (np.isfinite(here) and np.isfinite(right)):
