@@ -64,7 +64,7 @@ ALLOWED = {
         *("calls", "config", "devices", "errors", "naming", "ops", "plugins", "recording", "records", "report"),
         *("storage", "tensors", "text", "whole_file"),
     },
-    "overflow": {"check", "errors", "naming", "overwrites", "records", "storage", "text"},
+    "overflow": {"check", "errors", "naming", "overwrites", "records", "storage", "tensors"},
     "in_lockstep": {"calls", "comparing", "devices", "errors", "recording", "storage"},
     "report": {"errors", "naming", "records", "summaries", "text", "whole_file"},
     "cli": {

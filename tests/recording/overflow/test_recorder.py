@@ -49,6 +49,31 @@ def test_a_forward_call_is_recorded_where_it_makes_what_is_not_finite(overflowin
     assert [name for names in overflowing(program).values() for name in names] == records
 
 
+def nested():
+    return torch.nested.nested_tensor([torch.tensor([1.0, 0.0]), torch.tensor([2.0])])
+
+
+@pytest.mark.filterwarnings("ignore:.*prototype:UserWarning")
+@pytest.mark.parametrize(
+    "program",
+    [
+        pytest.param(lambda: torch.log(torch.ones(2, 2).to_sparse()._values()), id="values-of-sparse"),
+        pytest.param(lambda: torch.relu(torch.eye(2).to_sparse()), id="sparse"),
+        pytest.param(lambda: torch.nn.functional.relu(nested()), id="nested"),
+        pytest.param(lambda: torch.exp(torch.ones(2, device="meta")), id="meta"),
+        pytest.param(lambda: torch.func.vmap(torch.exp)(torch.ones(2, 2)), id="vmap"),
+        pytest.param(lambda: torch.func.grad(lambda x: torch.exp(x).sum())(torch.ones(2)), id="grad-transform"),
+        pytest.param(lambda: torch.ones(2).to(torch.float8_e4m3fn), id="eight-bits"),
+        pytest.param(lambda: torch.exp(torch.ones(0)), id="empty"),
+        pytest.param(lambda: torch.exp(torch.ones(1).expand(1 << 40)[:2]), id="expanded"),
+        pytest.param(lambda: torch.inference_mode()(torch.exp)(torch.ones(2)), id="inference"),
+    ],
+)
+def test_tensors_of_every_kind_are_looked_at_without_a_complaint(overflowing, caplog, program):
+    assert overflowing(program) == {}
+    assert not caplog.records, caplog.text
+
+
 def test_memory_that_nobody_has_written_is_no_overflow(overflowing):
     torch.full((1 << 12,), torch.nan)  # what `empty` may be given next
 

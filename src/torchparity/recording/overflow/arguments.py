@@ -91,7 +91,9 @@ def _saves_less() -> bool:
 
 def form_of(tensor: torch.Tensor) -> ObservedTensor:
     """Return a tensor as it is recorded without its numbers."""
-    return ObservedTensor(tensor.dtype, tuple(tensor.shape), tensor.requires_grad, None)
+    shape = (int(tensor.size(0)),) if tensor.is_nested else tuple(tensor.shape)
+    layout = "nested" if tensor.is_nested else None
+    return ObservedTensor(tensor.dtype, shape, tensor.requires_grad, None, layout)
 
 
 def unread_slots(call: Call) -> set[int]:
