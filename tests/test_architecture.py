@@ -120,7 +120,7 @@ ROOMS = {
     "check": {
         "judging": set(),
         "emulation": set(),
-        "exhaustive": {"judging"},
+        "exhaustive": {"emulation", "judging"},
         "two_checks": {"judging"},
         "collection": set(),
         "cases": set(),
