@@ -19,7 +19,7 @@ import torch
 import torchparity
 from torchparity.simulation import NanAt, NpuBehaviour, SaturatedOverflow, ScaledOutput, simulate_npu
 
-def train(recording, size):
+def train(recording, size, steepness):
     torch.manual_seed(0)
     width = 16
     project = torch.nn.Linear(width, 3 * width).half().npu()
@@ -29,17 +29,17 @@ def train(recording, size):
         q, k, v = project(x).chunk(3, -1)
         scores = torch.matmul(q, k.t())
         out = torch.matmul(torch.softmax(scores.float(), -1).half(), v)
-        out.float().square().mean().backward()
+        (out.float().square().mean() * steepness).backward()
         optimizer.step()
         optimizer.zero_grad()
         recording.step()
 
 os.chdir(sys.argv[1])
-for name, faults, size in json.loads(sys.argv[2]):
+for name, faults, size, steepness in json.loads(sys.argv[2]):
     simulate_npu(NpuBehaviour(faults=eval(faults)))
     torch.npu.utils.clear_npu_overflow_flag()
     with torchparity.capture(name, level="L1", task="overflow_check", overflow_nums=1) as recording:
-        train(recording, size)
+        train(recording, size, steepness)
 """
 SCENES = {
     "infinities": ("()", 300, "Torch.matmul.0", Verdict.NORMAL),
@@ -47,6 +47,7 @@ SCENES = {
     "saturated-early": ("(SaturatedOverflow('mm', call=None, limit=2.0),)", 10, "Torch.matmul.0", Verdict.ABNORMAL),
     "nan-in-softmax": ("(NanAt('softmax', index=3),)", 1, "Torch.softmax.0", Verdict.ABNORMAL),
     "scaled": ("(ScaledOutput('mm', call=0, factor=1e9),)", 1, "Torch.matmul.0", Verdict.ABNORMAL),
+    "steep": ("(SaturatedOverflow('mm', call=None),)", 4, "Torch.matmul.1.backward", Verdict.NORMAL),
     "in-backward": ("(NanAt('mm', call=2),)", 1, "Torch.matmul.1.backward", Verdict.ABNORMAL),
 }
 
@@ -54,7 +55,9 @@ SCENES = {
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("scenes")
-    scenes = [(name, faults, size) for name, (faults, size, _, _) in SCENES.items()]
+    scenes = [
+        (name, faults, size, 1e4 if name.startswith("steep") else 1) for name, (faults, size, *_) in SCENES.items()
+    ]
     done = run_python(PROGRAM, folder, json.dumps(scenes))
     assert done.returncode == 0, done.stderr
     return folder

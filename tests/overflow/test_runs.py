@@ -36,6 +36,12 @@ def root_of_zero():
     torch.sqrt(torch.tensor([0.0, 4.0], requires_grad=True)).sum().backward()
 
 
+def second_pass():
+    made = torch.mul(torch.tensor([1e-4], dtype=torch.float16, requires_grad=True), 6e4)
+    made.backward(torch.ones(1).half(), retain_graph=True)
+    made.backward(torch.full((1,), 6e4).half())
+
+
 def infinite_argument():
     torch.exp(torch.tensor([torch.inf])) + 1
 
@@ -47,6 +53,7 @@ def infinite_argument():
         pytest.param(attention, [("Tensor.matmul.0", Verdict.NORMAL)], id="attention-in-fp16"),
         pytest.param(mean_in_the_dtype_s_own_range, [("Tensor.mean.0", Verdict.ABNORMAL)], id="a-sum-on-the-way"),
         pytest.param(root_of_zero, [("Torch.sqrt.0.backward", Verdict.NORMAL)], id="backward"),
+        pytest.param(second_pass, [("Torch.mul.0.backward#2", Verdict.NORMAL)], id="second-pass"),
         pytest.param(infinite_argument, [], id="handed-on"),
     ],
 )

@@ -121,5 +121,4 @@ def _recorded(suspect: Suspect, part: RunPart) -> Mapping[str, torch.Tensor]:
 
 
 def _shown_name(suspect: Suspect) -> str:
-    call = call_of(suspect.forward.name)
-    return call if suspect.backward is None else f"{call}.backward"
+    return call_of(suspect.forward.name) if suspect.backward is None else suspect.backward.name

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tests.properties.test_inert import same
+from tests.support.bits import same
 from tests.support.zoo import ZOO, Training
 
 

@@ -89,3 +89,26 @@ def test_the_next_step_without_a_scaler_is_reported(overflowing):
             torch.sqrt(torch.zeros(2, requires_grad=True)).sum().backward()
 
     assert overflowing(program, steps=2) == {1: ["Torch.sqrt.0.forward", "Torch.sqrt.0.backward"]}
+
+
+class SteepGradient(torch.autograd.Function):
+    """An identity in fp16 that computes its gradient with calls of its own."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return torch.mul(gradient, 100.0)
+
+
+@pytest.mark.parametrize(("scale", "found"), [(2.0**16, {}), (1.0, {0: ["Torch.mul.0.forward"]})])
+def test_what_a_function_of_the_user_computes_in_backward_is_a_gradient_too(overflowing, scale, found):
+    training = Scaled(scale)
+
+    def program():
+        loss = (SteepGradient.apply(training.weight) * 1e3).float().sum()
+        training.scaler.scale(loss).backward()
+
+    assert overflowing(program) == found

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import weakref
-
 import numpy as np
 import pytest
 import torch
+from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils.checkpoint import checkpoint
 
 from torchparity import PrecisionDebugger, capture, open_run
@@ -47,6 +46,31 @@ def leaf(value, dtype=torch.float32):
 )
 def test_a_forward_call_is_recorded_where_it_makes_what_is_not_finite(overflowing, program, records):
     assert [name for names in overflowing(program).values() for name in names] == records
+
+
+def nested():
+    return torch.nested.nested_tensor([torch.tensor([1.0, 0.0]), torch.tensor([2.0])])
+
+
+@pytest.mark.filterwarnings("ignore:.*prototype:UserWarning")
+@pytest.mark.parametrize(
+    "program",
+    [
+        pytest.param(lambda: torch.log(torch.ones(2, 2).to_sparse()._values()), id="values-of-sparse"),
+        pytest.param(lambda: torch.relu(torch.eye(2).to_sparse()), id="sparse"),
+        pytest.param(lambda: torch.nn.functional.relu(nested()), id="nested"),
+        pytest.param(lambda: torch.exp(torch.ones(2, device="meta")), id="meta"),
+        pytest.param(lambda: torch.func.vmap(torch.exp)(torch.ones(2, 2)), id="vmap"),
+        pytest.param(lambda: torch.func.grad(lambda x: torch.exp(x).sum())(torch.ones(2)), id="grad-transform"),
+        pytest.param(lambda: torch.ones(2).to(torch.float8_e4m3fn), id="eight-bits"),
+        pytest.param(lambda: torch.exp(torch.ones(0)), id="empty"),
+        pytest.param(lambda: torch.exp(torch.ones(1).expand(1 << 40)[:2]), id="expanded"),
+        pytest.param(lambda: torch.inference_mode()(torch.exp)(torch.ones(2)), id="inference"),
+    ],
+)
+def test_tensors_of_every_kind_are_looked_at_without_a_complaint(overflowing, caplog, program):
+    assert overflowing(program) == {}
+    assert not caplog.records, caplog.text
 
 
 def test_memory_that_nobody_has_written_is_no_overflow(overflowing):
@@ -120,15 +144,41 @@ def test_arguments_that_were_overwritten_before_backward_are_recorded_without_nu
     assert part.verify() == []
 
 
-def checkpointed(use_reentrant, alive):
+def test_what_backward_is_done_with_is_let_go(overflowing):
+    is_gone = []
+
+    def program():
+        hidden = leaf([1.0, 2.0]) * 2.0
+        memory = StorageWeakRef(hidden.untyped_storage())
+        made = torch.exp(hidden + 1.0).sum()
+        del hidden
+        is_gone.append(memory.expired())
+        made.backward()
+        is_gone.append(memory.expired())
+
+    overflowing(program)
+
+    assert is_gone == [False, True]
+
+
+def test_a_second_pass_through_a_graph_is_looked_at_too(overflowing):
+    def program():
+        made = torch.mul(leaf([1e-4], torch.float16), 6e4)
+        made.backward(torch.ones(1).half(), retain_graph=True)
+        made.backward(torch.full((1,), 6e4).half())
+
+    assert overflowing(program) == {0: ["Torch.mul.0.forward", "Torch.mul.0.backward#2"]}
+
+
+def checkpointed(use_reentrant, is_gone):
     def block(x):
         hidden = x * 1.0
-        alive.append(weakref.ref(hidden))
+        is_gone.append(StorageWeakRef(hidden.untyped_storage()))
         return torch.sqrt(hidden) * 2
 
     def program():
         made = checkpoint(block, leaf([0.0, 1.0]), use_reentrant=use_reentrant)
-        alive[:] = [reference() for reference in alive]
+        is_gone[:] = [memory.expired() for memory in is_gone]
         made.sum().backward()
 
     return program
@@ -141,10 +191,10 @@ def test_a_call_that_reentrant_checkpointing_recomputes_is_recorded_under_that_n
 
 
 def test_what_checkpointing_does_not_save_is_not_kept_alive(overflowing, tmp_path):
-    alive = []
+    is_gone = []
 
-    assert overflowing(checkpointed(False, alive)) == {0: ["Torch.sqrt.0.forward", "Torch.sqrt.0.backward"]}
-    assert alive[0] is None
+    assert overflowing(checkpointed(False, is_gone)) == {0: ["Torch.sqrt.0.forward", "Torch.sqrt.0.backward"]}
+    assert is_gone[0]
     argument = open_run(tmp_path / "run").part().records["Torch.sqrt.0.forward"].input_args[0]
     assert (argument.shape, argument.statistics, argument.data_name) == ((2,), None, None)
 
