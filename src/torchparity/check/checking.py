@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from torchparity.calls import attempted
 from torchparity.check.cases import CannotRun, Case, reason_to_skip
 from torchparity.check.execution import Performed, Results, perform, reason_without_gradients, turned
 from torchparity.check.judging import Judgement, Outcome, Status, join, judge, judge_distribution, skipped
@@ -41,7 +42,11 @@ def check_case(case: Case, device: torch.device, selection: Selection | None = N
         performed = perform(case, function, device)
     except CannotRun as cannot:
         return Checked(case, skipped_case(case.name, str(cannot), has_backward=has_backward))
-    return Checked(case, _judged(case, performed), performed)
+    result = attempted(lambda: _judged(case, performed))
+    if isinstance(result, Exception):  # the other calls are worth their check all the same
+        fault = f"its results could not be judged, a fault of torchparity: {type(result).__name__}: {result}"
+        return Checked(case, skipped_case(case.name, fault, has_backward=has_backward))
+    return Checked(case, result, performed)
 
 
 def _judged(case: Case, performed: Performed) -> CaseResult:

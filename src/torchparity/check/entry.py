@@ -11,9 +11,9 @@ import torch
 
 from torchparity.check.cases import Case
 from torchparity.check.checking import check_case
-from torchparity.check.execution import device_named
+from torchparity.check.execution import choose_compilation, device_named
 from torchparity.check.judging import Status
-from torchparity.check.processes import results_of_processes, undisturbed
+from torchparity.check.processes import Process, results_of_processes, undisturbed
 from torchparity.check.reproduction import ErrorData
 from torchparity.check.results import CaseResult, ResultFiles, write_tables
 from torchparity.check.selection import Selection
@@ -45,6 +45,7 @@ class CheckSummary:
     failed: list[CaseResult] = field(default_factory=list)
     warned: list[CaseResult] = field(default_factory=list)
     files: list[Path] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)  # sentences about what of the source cannot be read
     asked: int = 0
     already_done: int = 0
     was_interrupted: bool = False
@@ -62,16 +63,20 @@ def check_run(source: Source, options: CheckOptions, show: Show | None = None) -
     """Check every call of a run alone; an interrupt from the keyboard keeps what is done."""
     devices = [device_named(word) for word in options.devices] or [device_named(None)]
     selection = options.selection
-    cases = selection.cases(source.part())
+    part = source.part()
+    cases = selection.cases(part)
     files = ResultFiles.continued(options.csv_path) if options.csv_path else ResultFiles.new(options.folder)
     waiting = [index for index, case in enumerate(cases) if case.name not in files.done]
     summary = CheckSummary(device=", ".join(map(str, devices)), asked=len(cases))
     summary.already_done = len(cases) - len(waiting)
-    summary.files = [files.result, files.details]
+    summary.files, summary.problems = [files.result, files.details], part.problems
     with files, undisturbed():
-        if options.processes > 1 or len(devices) > 1:
-            results = results_of_processes(source, selection, waiting, devices, options.processes)
+        count = max(options.processes, len(devices))
+        if count > 1:
+            on = [Process(str(devices[index % len(devices)]), options.jit_compile) for index in range(count)]
+            results = results_of_processes(source, selection, waiting, on)
         else:
+            choose_compilation(devices[0], jit_compile=options.jit_compile)
             results = (check_case(cases[index], devices[0], selection).result for index in waiting)
         _collect(results, files, summary, show)
         if options.error_data is not None and summary.failed:

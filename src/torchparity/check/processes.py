@@ -11,12 +11,14 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 
 import torch
 
 from torchparity.check.cases import Case
 from torchparity.check.checking import check_case
+from torchparity.check.execution import choose_compilation
 from torchparity.check.results import CaseResult, skipped_case
 from torchparity.check.selection import Selection
 from torchparity.check.source import Source
@@ -27,11 +29,11 @@ _AHEAD = 4  # such handfuls that wait for each process
 
 
 def results_of_processes(
-    source: Source, selection: Selection, numbers: Sequence[int], devices: Sequence[torch.device], processes: int
+    source: Source, selection: Selection, numbers: Sequence[int], processes: Sequence[Process]
 ) -> Iterator[CaseResult]:
     """Yield the results of the calls with these numbers, in their order; a call that ends its process is skipped."""
-    count = max(processes, len(devices))
-    lanes = [_Lane(source, selection, str(devices[index % len(devices)]), count) for index in range(count)]
+    count = len(processes)
+    lanes = [_Lane(source, selection, process, count) for process in processes]
     handfuls = [tuple(numbers[start : start + _AT_ONCE]) for start in range(0, len(numbers), _AT_ONCE)]
     waiting: deque[tuple[_Lane, tuple[int, ...], Future[list[CaseResult]]]] = deque()
     try:
@@ -61,11 +63,20 @@ def undisturbed() -> Iterator[None]:
             generator.set_state(state)
 
 
+@dataclass(frozen=True)
+class Process:
+    """What one process works on."""
+
+    device: str
+    jit_compile: bool = False
+
+
 class _Lane:
     """One process at a time, on one device; a new one where the last has died."""
 
-    def __init__(self, source: Source, selection: Selection, device: str, count: int) -> None:
-        self._work = source, selection, device
+    def __init__(self, source: Source, selection: Selection, process: Process, count: int) -> None:
+        self._work = source, selection, process.device
+        self._jit_compile = process.jit_compile
         self._threads = max(1, (os.cpu_count() or 1) // count)
         self._pool = self._new_pool()
 
@@ -87,7 +98,7 @@ class _Lane:
 
     def _new_pool(self) -> ProcessPoolExecutor:
         spawning = multiprocessing.get_context("spawn")  # a fork of a process that uses CUDA cannot use it
-        return ProcessPoolExecutor(1, spawning, _prepare, (self._threads,))
+        return ProcessPoolExecutor(1, spawning, _prepare, (self._threads, self._work[2], self._jit_compile))
 
 
 def _finished(lane: _Lane, numbers: tuple[int, ...], future: Future[list[CaseResult]]) -> list[CaseResult]:
@@ -100,10 +111,11 @@ def _finished(lane: _Lane, numbers: tuple[int, ...], future: Future[list[CaseRes
         return [skipped_case(name, "the process that ran it died", has_backward=has_backward)]
 
 
-def _prepare(threads: int) -> None:
+def _prepare(threads: int, device: str, jit_compile: bool) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is interrupted too, and ends this process
     torch.set_num_threads(threads)
     warnings.simplefilter("ignore")
+    choose_compilation(torch.device(device), jit_compile=jit_compile)
 
 
 def _results(source: Source, selection: Selection, device: str, numbers: tuple[int, ...]) -> list[CaseResult]:

@@ -196,6 +196,8 @@ def _lists(config: Path | None) -> dict[str, Any]:
 
 def _print(summary: CheckSummary) -> None:
     done = sum(summary.counts.values())
+    for problem in summary.problems:
+        print(f"torchparity: {problem}", file=sys.stderr)
     parts = ", ".join(f"{summary.counts[word]} {word}" for word in ("pass", "warning", "error", "SKIP"))
     print(f"Checked {counted(done, 'call')} on {summary.device}: {parts}.")
     for result in [*summary.failed, *summary.warned][:_MOST_SHOWN]:

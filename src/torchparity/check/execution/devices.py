@@ -26,6 +26,13 @@ def device_named(word: str | None) -> torch.device:
     return device
 
 
+def choose_compilation(device: torch.device, *, jit_compile: bool) -> None:
+    """Let an NPU compile its operators for each shape, or take those that are there; other devices have no choice."""
+    choose = getattr(getattr(torch, "npu", None), "set_compile_mode", None)
+    if device.type == "npu" and choose is not None:
+        choose(jit_compile=jit_compile)
+
+
 def _accelerator() -> str | None:
     """Return the type of the default accelerator; None where there is none."""
     found = torch.accelerator.current_accelerator() if hasattr(torch, "accelerator") else None
