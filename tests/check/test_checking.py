@@ -11,6 +11,7 @@ from tests.check.recorded_calls import recorded_cases
 from torchparity.check.checking import check_case
 from torchparity.check.judging import Status
 from torchparity.check.selection import Selection
+from torchparity.records import ValueLeaf
 
 CPU = torch.device("cpu")
 
@@ -95,3 +96,14 @@ def test_lists_choose_what_is_run(selection, is_run):
 
     assert (result.forward is Status.PASS) is is_run
     assert is_run or "black list" in result.message
+
+
+def test_a_record_that_names_a_program_is_not_run(tmp_path):
+    case = recorded_cases(lambda: F.gelu(torch.randn(2)))["Functional.gelu.0"]
+    victim = tmp_path / "victim"
+    asking = msgspec.structs.replace(case.forward, input_args=[ValueLeaf("str", f"touch {victim}")])
+
+    result = check_case(type(case)("Torch.os.system.0", "Torch.os.system", "os.system", asking, None, case.part), CPU)
+
+    assert "no operator of torch" in result.result.message
+    assert not victim.exists()

@@ -4,6 +4,7 @@ from torchparity.check.cases.arguments import Arguments, DeviceWord, DtypeWord, 
 from torchparity.check.cases.case import Case, cases_of
 from torchparity.check.cases.drawing import Draws
 from torchparity.check.cases.duplicates import without_duplicates
+from torchparity.check.cases.operators import is_operator
 from torchparity.check.cases.refusal import CannotRun
 from torchparity.check.cases.skips import reason_to_skip
 
@@ -16,6 +17,7 @@ __all__ = [
     "DtypeWord",
     "Input",
     "cases_of",
+    "is_operator",
     "reason_to_skip",
     "rebuilt",
     "without_duplicates",

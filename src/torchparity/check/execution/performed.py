@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from torchparity.calls import attempted
-from torchparity.check.cases import Arguments, CannotRun, Case, Input, rebuilt
+from torchparity.check.cases import Arguments, CannotRun, Case, Input, is_operator, rebuilt
 from torchparity.check.execution.precision import Emulated, Way, reference_way
 from torchparity.check.execution.results import Results
 from torchparity.check.execution.running import Call, first_line, run
@@ -66,6 +66,8 @@ class Performed:
 
 def perform(case: Case, function: Callable[..., Any], device: torch.device) -> Performed:
     """Run a case in all ways; raise `CannotRun` where the device or the reference cannot."""
+    if not is_operator(function):
+        raise CannotRun(f"{case.api} is no operator of torch, and a file's word is not enough to call it")
     has_out = "out" in case.forward.input_kwargs and case.forward.input_kwargs["out"] is not None
     seeds = GradientSeeds(case, case.backward) if case.backward is not None and not has_out else None
     op = describe_function(function)

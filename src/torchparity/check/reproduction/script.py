@@ -53,7 +53,7 @@ def _function(api: str, function: Callable[..., Any]) -> str:
 def _code(leaf: Any, raises_words: bool) -> str:
     """Return the source of an argument."""
     if isinstance(leaf, Input):
-        return f't["{leaf.path}"]'
+        return f"t[{leaf.path!r}]"
     if isinstance(leaf, DeviceWord):
         return "device"
     if isinstance(leaf, DtypeWord):
