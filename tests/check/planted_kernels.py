@@ -92,4 +92,5 @@ if __name__ == "__main__":
     run, folder = map(Path, sys.argv[1:])
     record(run)
     kept = plant()
-    sys.exit(main(["check", str(run), "-d", "cpu", "-o", str(folder), "--fail-on", "error", "-save_error_data"]))
+    saving = ["-save_error_data", "--error_data_path", str(folder / "ut_error_data")]
+    sys.exit(main(["check", str(run), "-d", "cpu", "-o", str(folder), "--fail-on", "error", *saving]))

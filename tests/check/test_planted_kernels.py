@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -37,6 +38,15 @@ def test_a_wrong_gradient_alone_is_failed_in_backward_alone(checked):
         "pass",
         "error",
     )
+
+
+def test_each_failure_has_a_script(checked):
+    done, rows = checked
+
+    failed = {name for name, row in rows.items() if "error" in row.values()}
+    folder = Path(done.args[-1]) / "ut_error_data"
+    assert {path.stem for path in (folder / "scripts").glob("*.py")} == failed
+    assert (folder / "step0" / "rank0" / "dump.json").is_file()
 
 
 def test_the_command_exits_with_1_when_asked_to(checked):

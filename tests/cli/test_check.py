@@ -124,7 +124,7 @@ def test_a_forward_info_that_is_none_is_one_sentence(tmp_path, capsys):
 def test_an_interrupt_keeps_what_is_done(tmp_path):
     with torchparity.capture(str(tmp_path / "run"), level="L1") as recording:
         values = torch.ones(2)
-        for _ in range(20_000):
+        for _ in range(3000):
             values = torch.exp(values) * 0
         recording.step()
     command = [sys.executable, "-m", "torchparity", "check", str(tmp_path / "run"), "-d", "cpu", "-o", str(tmp_path)]
@@ -137,4 +137,4 @@ def test_an_interrupt_keeps_what_is_done(tmp_path):
 
     assert process.returncode == 130
     assert "Interrupted" in said and "-csv_path" in said
-    assert 20 < len(names(tmp_path)) < 40_000
+    assert 20 < len(names(tmp_path)) < 6000
