@@ -51,14 +51,14 @@ class Entry:
         return self.status in ("pass", "warning", "error")
 
 
-def entries(names: list[str], every: int, samples: int, device: torch.device) -> list[Entry]:
+def entries(names: list[str], every: int, samples: int, device: torch.device, dtypes=DTYPES) -> list[Entry]:
     chosen = [info for info in op_db if not names or info.formatted_name in names][::every]
-    return [entry for info in chosen for entry in _entries_of(info, samples, device)]
+    return [entry for info in chosen for entry in _entries_of(info, samples, device, dtypes)]
 
 
-def _entries_of(info, samples: int, device: torch.device) -> list[Entry]:
+def _entries_of(info, samples: int, device: torch.device, dtypes) -> list[Entry]:
     taken = info.supported_dtypes("cpu")
-    tried = [dtype for dtype in DTYPES if dtype in taken] or [dtype for dtype in OTHERWISE if dtype in taken]
+    tried = [dtype for dtype in dtypes if dtype in taken] or [dtype for dtype in OTHERWISE if dtype in taken]
     found = []
     for dtype in tried:
         kind = str(dtype).removeprefix("torch.")
@@ -145,11 +145,13 @@ if __name__ == "__main__":
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--samples", type=int, default=3, help="inputs of each entry")
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--dtypes", default="float32,bfloat16")
     parser.add_argument("--json", type=Path)
     parser.add_argument("names", nargs="*")
     asked = parser.parse_args()
     warnings.simplefilter("ignore")
-    found = entries(asked.names, asked.every, asked.samples, torch.device(asked.device))
+    kinds = [getattr(torch, name) for name in asked.dtypes.split(",")]
+    found = entries(asked.names, asked.every, asked.samples, torch.device(asked.device), kinds)
     if asked.json:
         asked.json.write_text(json.dumps([asdict(entry) for entry in found], indent=1))
     print(table(found))

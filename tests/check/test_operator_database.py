@@ -13,6 +13,7 @@ from tests.support.processes import ROOT
 
 @pytest.fixture(scope="module")
 def entries(tmp_path_factory):
+    pytest.importorskip("expecttest")
     found = tmp_path_factory.mktemp("database") / "entries.json"
     command = [sys.executable, "-W", "ignore", "-m", "tests.check.operator_database"]
     command += ["--every", "20", "--samples", "1", "--json", str(found)]
