@@ -39,5 +39,5 @@ def progress(*, rate: bool = False) -> Iterator[Show]:
     columns: list[ProgressColumn] = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()]
     columns += [TimeElapsedColumn(), *([Rate(), TextColumn("left"), TimeRemainingColumn()] if rate else [])]
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("comparing", total=None)
+        task = bar.add_task("checking" if rate else "comparing", total=None)
         yield lambda what, done, of: bar.update(task, description=what, completed=done, total=of or None)
