@@ -11,7 +11,7 @@ from tests.check.recorded_calls import recorded_cases
 from torchparity.check.checking import check_case
 from torchparity.check.judging import Status
 from torchparity.check.selection import Selection
-from torchparity.records import ValueLeaf
+from torchparity.records import Statistics, TensorLeaf, ValueLeaf
 
 CPU = torch.device("cpu")
 
@@ -107,3 +107,31 @@ def test_a_record_that_names_a_program_is_not_run(tmp_path):
 
     assert "no operator of torch" in result.result.message
     assert not victim.exists()
+
+
+@pytest.mark.parametrize(
+    "leaf",
+    [
+        ValueLeaf("complex", [1.0]),
+        ValueLeaf("slice", None),
+        ValueLeaf("torch.Size", ["a"]),
+        ValueLeaf("torch.dtype", "torch.exp"),
+        ValueLeaf("torch.memory_format", "torch.nowhere"),
+        ValueLeaf("float", "many"),
+        TensorLeaf(dtype="torch.float32", shape=(-3,), statistics=Statistics(1.0, 0.0, 0.5, 1.0)),
+        TensorLeaf(dtype="torch.float32", shape=(3,), statistics=Statistics("high", "low", None, None)),
+        TensorLeaf(dtype="torch.load", shape=(3,), statistics=Statistics(1.0, 0.0, 0.5, 1.0)),
+        TensorLeaf(dtype="torch.float32", shape=(3,), layout="torch.sparse_coo"),
+        [],
+        None,
+    ],
+    ids=str,
+)
+def test_an_argument_that_no_call_had_is_a_reason(leaf):
+    case = recorded_cases(lambda: F.gelu(torch.randn(2)))["Functional.gelu.0"]
+    odd = msgspec.structs.replace(case.forward, input_args=[leaf])
+
+    result = check_case(type(case)(case.name, case.api, case.operator, odd, None, case.part), CPU).result
+
+    assert result.forward is Status.SKIP
+    assert result.message

@@ -71,7 +71,7 @@ def perform(case: Case, function: Callable[..., Any], device: torch.device) -> P
     has_out = "out" in case.forward.input_kwargs and case.forward.input_kwargs["out"] is not None
     seeds = GradientSeeds(case, case.backward) if case.backward is not None and not has_out else None
     op = describe_function(function)
-    call = Call(function, rebuilt(case), op.writes or has_out, op.writes_unversioned, seeds)
+    call = Call(function, _arguments(case), op.writes or has_out, op.writes_unversioned, seeds)
     call, on_device = _run_as_recorded(case, call, Way(device))
     reference = attempted(lambda: run(call, reference_way(case, call.arguments)))
     if isinstance(reference, Exception):
@@ -81,6 +81,16 @@ def perform(case: Case, function: Callable[..., Any], device: torch.device) -> P
         same_dtype = None
     note = _OUT_HAS_NO_GRADIENT if has_out and case.backward is not None else ""
     return Performed(case, call, on_device, reference, same_dtype, note)
+
+
+def _arguments(case: Case) -> Arguments:
+    """Return the rebuilt arguments; a file that somebody edited may hold anything."""
+    arguments = attempted(lambda: rebuilt(case))
+    if isinstance(arguments, CannotRun):
+        raise arguments
+    if isinstance(arguments, Exception):
+        raise CannotRun(f"its arguments cannot be rebuilt: {first_line(arguments).rstrip('.')}")
+    return arguments
 
 
 def _run_as_recorded(case: Case, call: Call, way: Way) -> tuple[Call, Results]:
