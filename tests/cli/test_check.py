@@ -109,6 +109,13 @@ def test_what_cannot_be_done_is_one_sentence(run, capsys, arguments, sentence):
     assert said.startswith("torchparity: ") and sentence in said and said.count("\n") == 1
 
 
+def test_all_inputs_of_a_unary_function_are_a_row(capsys):
+    assert cli.main(["check", "--exhaustive", "relu", "--dtype", "float16,bfloat16", "-d", "cpu"]) == 0
+
+    rows = [line.split(" | ")[:3] for line in capsys.readouterr().out.splitlines()[2:]]
+    assert rows == [["relu", "float16", "pass"], ["relu", "bfloat16", "pass"]]
+
+
 def test_run_ut_needs_one_kind_of_file(capsys):
     assert cli.main(["run_ut"]) == 2
     assert "run_ut needs one of" in capsys.readouterr().err
