@@ -10,12 +10,14 @@ _ULPS = 2.0  # of the tested dtype, on average one
 _HALF_BITS = 10
 _FIRST = 256  # values that tell one input from another
 _BITS_OF_SUMS = 20  # float32, in which devices keep the sums of half-precision numbers, less a few for its own error
-# Attention rounds its probabilities, a norm its scale and shift, a scatter every sum on the way, a loss its steps.
+# Attention rounds its probabilities, a norm its scale and shift, a scatter every sum on the way, a loss its steps,
+# an addition the product with alpha.
 _ROUND_INSIDE = frozenset(
     {
         *("scaled_dot_product_attention", "multi_head_attention_forward"),
         *("batch_norm", "native_batch_norm", "_native_batch_norm_legit", "_batch_norm_with_update", "instance_norm"),
         *("log_softmax", "cross_entropy", "soft_margin_loss", "multilabel_soft_margin_loss"),
+        *("add", "sub", "rsub", "addr", "interpolate"),
         *("prod", "cumprod", "logit", "cross", "addbmm", "pad", "fold"),
         *("conv_transpose1d", "conv_transpose2d", "conv_transpose3d"),
         *("avg_pool1d", "avg_pool2d", "avg_pool3d"),
