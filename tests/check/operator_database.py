@@ -3,7 +3,8 @@
     python -m tests.check.operator_database [--samples N] [--every N] [--device D] [--json FILE] [NAME ...]
 
 Each entry is recorded with its own samples, forward and backward, in float32 and bfloat16, and checked from its
-record: with the recorded values, and with values drawn from the recorded statistics.
+record: with the recorded values, and with values drawn from the recorded statistics. The recording is made on the CPU;
+for a GPU set NVIDIA_TF32_OVERRIDE=0, or its convolutions use TF32.
 """
 
 from __future__ import annotations
