@@ -45,7 +45,7 @@ class Asked:
         steps = None if self.steps is None else _checked_steps(self.steps)
         settings = {
             "dump_path": str(self.folder),
-            "level": self.level,
+            "level": "L1" if self.task == "overflow_check" else self.level,
             "task": self.task,
             "step": steps,
             "overwrite": self.overwrite,

@@ -1,0 +1,38 @@
+"""Functions that may be called because a file names them: operators, and nothing that loads, saves or runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+_COMPILED = frozenset(
+    {"torch", *(f"torch._C._{name}" for name in ("nn", "fft", "linalg", "special", "sparse", "nested"))}
+)
+_WRITTEN_IN_PYTHON = (
+    *("torch.nn.functional", "torch.functional", "torch._tensor", "torch._jit_internal", "torch.signal.windows"),
+    *("torch._lowrank", "torch._lobpcg", "torch._linalg_utils", "torch.masked", "torch.sparse", "torch.special"),
+    *("torch_npu", "torch._VF"),
+)
+_OPERATORS = (torch._ops.OpOverload, torch._ops.OpOverloadPacket)
+_FILES = frozenset({"from_file", "load", "save"})
+
+
+def is_operator(function: Callable[..., Any]) -> bool:
+    """Tell whether a function is one of torch's operators, so that a record may ask for its call.
+
+    A run may come from anybody, and `torch.os.system` can be named like `torch.exp`.
+    """
+    if isinstance(function, _OPERATORS):
+        return True
+    if isinstance(function, type) or getattr(function, "__name__", "") in _FILES:
+        return False
+    shown = getattr(function, "__self__", None) if getattr(function, "__name__", "") == "__get__" else function
+    owner = getattr(shown, "__objclass__", None)
+    if isinstance(owner, type):
+        return issubclass(torch.Tensor, owner)
+    module = str(getattr(function, "__module__", None) or "")
+    if not hasattr(function, "__code__"):
+        return module in _COMPILED
+    return module.startswith(_WRITTEN_IN_PYTHON)

@@ -1,0 +1,45 @@
+"""Errors with one direction: too small to see in an element of half precision, plain in the sum of many.
+
+A kernel that computes in float32 and rounds at the end gives the nearest numbers, but for a few that go either way. A
+wrong constant inside makes those few go one way.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from torchparity.check.judging.float_formats import FloatFormat
+from torchparity.check.judging.values import Values, blocks
+
+_FEWEST = 256  # elements that tell a direction
+_DEVIATIONS = 8.0  # of a sum of errors that go either way
+_SHARE_OF_EPSILON = 1 / 64
+_TIMES = 3.0  # a bias of results with rounding, times this, is explained
+
+
+def bias_of(device: Values, reference: Values, form: FloatFormat) -> float:
+    """Return by which share results are too large or, negative, too small; 0 where that may be chance or precision."""
+    if not form.is_half or device.size < _FEWEST or device.kind == "complex":
+        return 0.0
+    total = moved = squares = 0.0
+    for _, tested, right in blocks(device, reference):
+        nearest = form.rounded(right)
+        finite = np.isfinite(tested) & np.isfinite(nearest)
+        tested, nearest = tested[finite], nearest[finite]
+        # Only what is not the nearest number says anything, and a small one among large ones little.
+        moves = (tested - nearest) * nearest
+        total += float(np.square(nearest).sum())
+        moved += float(moves.sum())
+        squares += float(np.square(moves).sum())
+    if not moved or not total:
+        return 0.0
+    bias, chance = moved / total, math.sqrt(squares) / total
+    is_certain = abs(bias) > _DEVIATIONS * chance and abs(bias) > _SHARE_OF_EPSILON * form.epsilon
+    return bias if is_certain else 0.0
+
+
+def is_explained(bias: float, of_rounded: float) -> bool:
+    """Tell whether a result with rounding has a bias like it."""
+    return abs(bias) <= _TIMES * abs(of_rounded)
