@@ -10,7 +10,7 @@ import torch
 
 from torchparity.calls import attempted
 from torchparity.check.cases import CannotRun, Case, reason_to_skip
-from torchparity.check.execution import Performed, Results, perform, reason_without_gradients, turned
+from torchparity.check.execution import Performed, Results, perform
 from torchparity.check.judging import Judgement, Outcome, Status, join, judge, judge_distribution, skipped
 from torchparity.check.results import CaseResult, skipped_case
 from torchparity.check.selection import Selection
@@ -77,31 +77,25 @@ def _outputs(case: Case, performed: Performed) -> Iterator[Judgement]:
 
 def _gradients(case: Case, performed: Performed) -> Iterator[Judgement]:
     device, reference = performed.device, performed.reference
-    reason = reason_without_gradients(case.operator)
     for path in dict.fromkeys([*device.gradients, *reference.gradients]):
         name = f"{case.name}.backward.output.{path}"
-        if reason is not None:
-            yield skipped(name, f"Not compared: {reason}.")
-        elif device.gradients.get(path) is None and reference.gradients.get(path) is None:
+        if device.gradients.get(path) is None and reference.gradients.get(path) is None:
             yield skipped(name, _NO_GRADIENT)
         else:
             yield _judgement(performed, name, lambda results: results.gradients, path)
 
 
 def _judgement(performed: Performed, name: str, values: _Values, path: str) -> Judgement:
-    truth = values(performed.reference).get(path)
-
-    def comparable(results: Results | None) -> Any:
-        found = None if results is None else values(results).get(path)
-        return turned(performed.case.operator, path, found, truth)
+    def result(results: Results | None) -> Any:
+        return None if results is None else values(results).get(path)
 
     outcome = Outcome(
         performed.case.api,
         name,
-        comparable(performed.device),
-        truth,
-        comparable(performed.same_dtype),
-        (lambda number: comparable(performed.emulated(number))) if performed.can_emulate else None,
+        result(performed.device),
+        result(performed.reference),
+        result(performed.same_dtype),
+        (lambda number: result(performed.emulated(number))) if performed.can_emulate else None,
     )
     if performed.reference.has_drawn:
         return judge_distribution(outcome, zero_share=_zero_share(performed))

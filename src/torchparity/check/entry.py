@@ -15,7 +15,7 @@ from torchparity.check.execution import choose_compilation, device_named
 from torchparity.check.judging import Status
 from torchparity.check.processes import Process, results_of_processes, undisturbed
 from torchparity.check.reproduction import ErrorData
-from torchparity.check.results import CaseResult, ResultFiles, write_tables
+from torchparity.check.results import CaseResult, ResultFiles
 from torchparity.check.selection import Selection
 from torchparity.check.source import Source
 
@@ -81,7 +81,10 @@ def check_run(source: Source, options: CheckOptions, show: Show | None = None) -
         _collect(results, files, summary, show)
         if options.error_data is not None and summary.failed:
             _save(cases, summary, devices[0], options.error_data)
-    summary.files += write_tables(files.result, files.details, options.formats)
+    if options.formats:
+        from torchparity.check.results.tables import write_tables  # polars, which csv does without
+
+        summary.files += write_tables(files.result, files.details, options.formats)
     return summary
 
 

@@ -2,18 +2,7 @@
 
 from torchparity.check.execution.devices import choose_compilation, device_named
 from torchparity.check.execution.performed import Performed, perform
-from torchparity.check.execution.phases import reason_without_gradients, turned
 from torchparity.check.execution.precision import Way, reference_dtype
 from torchparity.check.execution.results import Results
 
-__all__ = [
-    "Performed",
-    "Results",
-    "Way",
-    "choose_compilation",
-    "device_named",
-    "perform",
-    "reason_without_gradients",
-    "reference_dtype",
-    "turned",
-]
+__all__ = ["Performed", "Results", "Way", "choose_compilation", "device_named", "perform", "reference_dtype"]

@@ -2,6 +2,5 @@
 
 from torchparity.check.results.case_result import CaseResult, skipped_case
 from torchparity.check.results.files import ResultFiles
-from torchparity.check.results.tables import write_tables
 
-__all__ = ["CaseResult", "ResultFiles", "skipped_case", "write_tables"]
+__all__ = ["CaseResult", "ResultFiles", "skipped_case"]
