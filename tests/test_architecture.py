@@ -52,6 +52,7 @@ ALLOWED = {
     "randomness": {"calls", "devices", "errors", "ops", "whole_file"},
     "recording": {
         *("calls", "config", "devices", "errors", "kernels", "naming", "ops", "records", "storage", "tensors", "text"),
+        "overwrites",
     },
     "running": {"calls", "config", "errors", "kernels", "recording", "storage", "tensors", "text"},
     "integrations": {"config", "in_lockstep", "recording"},
@@ -59,11 +60,16 @@ ALLOWED = {
         *("errors", "kernels", "naming", "overwrites", "plugins", "records", "report", "storage", "text", "version"),
         "whole_file",
     },
+    "check": {
+        *("calls", "config", "devices", "errors", "naming", "ops", "plugins", "recording", "records", "report"),
+        *("storage", "tensors", "text", "whole_file"),
+    },
+    "overflow": {"check", "errors", "naming", "overwrites", "records", "storage", "text"},
     "in_lockstep": {"calls", "comparing", "devices", "errors", "recording", "storage"},
     "report": {"errors", "naming", "records", "summaries", "text", "whole_file"},
     "cli": {
         *("comparing", "config", "errors", "kernels", "naming", "plugins", "records", "report", "storage"),
-        *("version", "text", "running"),
+        *("version", "text", "running", "check", "overflow"),
     },
     "__main__": {"cli"},
     "": {
@@ -97,7 +103,8 @@ ROOMS = {
         "schedule": set(),
         "step": {"measuring", "selection"},
         "writing": {"selection", "step"},
-        "": {"measuring", "selection", "schedule", "step", "writing"},
+        "overflow": {"measuring", "selection", "step", "writing"},
+        "": {"measuring", "overflow", "selection", "schedule", "step", "writing"},
     },
     "comparing": {
         "pairing": set(),
@@ -109,6 +116,18 @@ ROOMS = {
         "judging": {"judging.evidence", "judging.search", "judging.wording", "measuring", "pairing", "precision"},
         "msprobe": {"judging", "judging.evidence", "judging.wording", "measuring", "pairing"},
         "": {"pairing", "measuring", "judging", "judging.evidence", "judging.wording", "msprobe"},
+    },
+    "check": {
+        "judging": set(),
+        "emulation": set(),
+        "exhaustive": {"judging"},
+        "two_checks": {"judging"},
+        "collection": set(),
+        "cases": set(),
+        "execution": {"cases", "emulation"},
+        "results": {"judging"},
+        "reproduction": {"cases", "execution", "judging", "results"},
+        "": {"cases", "collection", "execution", "exhaustive", "judging", "reproduction", "results"},
     },
     "kernels": {
         "numba_loops": {""},
@@ -124,7 +143,8 @@ ROOMS = {
         "formats": {"files", "pickles", "shards"},
         "reading": {"encoding", "files", "formats"},
         "writing": {"encoding", "formats", "reading", "shards"},
-        "": {"encoding", "files", "formats", "reading", "writing"},
+        "info_files": {"encoding", "formats", "reading"},
+        "": {"encoding", "files", "formats", "info_files", "reading", "writing"},
     },
     "report": {"workbook": {""}, "formats": {"", "workbook"}, "": set()},
     "cli": {"terminal": set(), "": {"terminal"}},
@@ -133,6 +153,7 @@ ROOMS = {
 MOST_FILES = 20  # in one folder
 TORCH_PACKAGES = {
     *("calls", "devices", "in_lockstep", "integrations", "ops", "randomness", "recording", "running", "simulation"),
+    *("check", "overflow"),
 }
 TORCH_FILES = {
     "integrations.pytest",  # for typing alone

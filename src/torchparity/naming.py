@@ -187,6 +187,22 @@ def _turned(name: str, direction: str, other: str) -> str:
     return name[: ending.start("direction")] + other + name[ending.end("direction") :]
 
 
+def call_of(forward: str) -> str:
+    """Return a call's name without its direction, as forward_info has it: `Functional.conv2d.0`; a mark stays."""
+    name, hash_sign, mark = forward.partition("#")
+    return f"{name.removesuffix('.forward')}{hash_sign}{mark}"
+
+
+def forward_of_call(call: str) -> str:
+    """Return the forward record of a call named without a direction, whether dots, `*` or underscores part its name."""
+    name, hash_sign, mark = call.replace("*", ".").partition("#")
+    dotted = f"{name}.forward{hash_sign}{mark}"
+    try:
+        return str(parse_record(dotted))
+    except RecordNameError:
+        return str(parse_record(f"{name}_forward"))
+
+
 def without_call(name: str) -> str:
     """Return a record's name without the number of its call; direction and mark stay."""
     ending = _ENDING.search(name)

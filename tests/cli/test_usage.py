@@ -50,7 +50,7 @@ def test_a_mistyped_command_is_answered_with_the_nearest(capsys):
     assert cli.main(["comapre", "a", "b"]) == 2
     said = capsys.readouterr().err
     assert said.startswith("torchparity: no command 'comapre'. Did you mean 'compare'? ")
-    assert said.endswith("There are: compare, convert, run, show.\n")
+    assert said.endswith(f"There are: {', '.join(cli.command_names())}.\n")
 
 
 def test_another_framework_is_refused_by_what_there_is(capsys):

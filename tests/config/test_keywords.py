@@ -22,7 +22,7 @@ from torchparity.config import (
 from torchparity.errors import ConfigError
 from torchparity.recording import PrecisionDebugger, capture
 
-NOT_YET = {"overflow_check", "free_benchmark", "acc_check", "run_ut"}
+NOT_YET = {"free_benchmark", "acc_check", "run_ut"}
 
 
 @pytest.mark.parametrize(

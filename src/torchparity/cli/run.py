@@ -15,7 +15,7 @@ from torchparity.errors import ConfigError
 
 # As in config/settings.py, which is not loaded for help; level debug records only what a script saves itself.
 LEVELS = ("L0", "L1", "mix")
-TASKS = ("statistics", "tensor", "structure")
+TASKS = ("statistics", "tensor", "structure", "overflow_check")
 
 
 def add_arguments(parser: ArgumentParser) -> None:

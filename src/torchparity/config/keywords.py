@@ -49,6 +49,12 @@ class TensorFields(TypedDict, total=False):
     diff_nums: int
 
 
+class OverflowFields(TypedDict, total=False):
+    """The `overflow_check` block as a mapping."""
+
+    overflow_nums: int
+
+
 class DebuggerFields(TypedDict, total=False):
     """The keyword arguments of `PrecisionDebugger` beside those in its signature; docs/config.md explains each."""
 
@@ -65,6 +71,7 @@ class DebuggerFields(TypedDict, total=False):
     max_bytes: int | str | None
     statistics: StatisticsFields
     tensor: TensorFields
+    overflow_check: OverflowFields
     scope: Texts
     list: Texts
     tensor_list: Texts
@@ -73,6 +80,7 @@ class DebuggerFields(TypedDict, total=False):
     tensor_format: TensorFormatName
     bench_path: str | None
     diff_nums: int
+    overflow_nums: int
 
 
 class CaptureFields(DebuggerFields, total=False):

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, get_args
 import msgspec
 
 Task = Literal["statistics", "tensor", "structure", "overflow_check", "free_benchmark", "acc_check", "run_ut"]
-RecordingTask = Literal["statistics", "tensor", "structure"]
+RecordingTask = Literal["statistics", "tensor", "structure", "overflow_check"]
 Level = Literal["L0", "L1", "mix", "L2", "debug"]
 RecordingLevel = Literal["L0", "L1", "mix", "debug"]
 DataMode = Literal["all", "forward", "backward", "input", "output"]
@@ -61,9 +61,10 @@ class TensorTask(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OverflowTask(msgspec.Struct, frozen=True, kw_only=True):
-    """The `overflow_check` block."""
+    """The `overflow_check` block: when to stop looking for calls that overflow."""
 
     overflow_nums: int = 1
+    """Stop looking after so many calls that overflow; -1 is no limit. Training goes on."""
 
 
 class FreeBenchmarkTask(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,7 +96,8 @@ class CaptureConfig(msgspec.Struct, frozen=True, kw_only=True):
     """config.json: what to record, when, where, and a block for each task."""
 
     task: Annotated[Task, RecordingTask] = "statistics"
-    """The facts to keep of each tensor: `statistics`, or values too (`tensor`); `structure` keeps only the calls."""
+    """The facts to keep of each tensor: `statistics`, or values too (`tensor`); `structure` keeps only the calls,
+    `overflow_check` only those that overflow, with values."""
     dump_path: str = "./dump_path"
     """The folder of the run."""
     rank: Indices = []
@@ -130,6 +132,7 @@ class CaptureConfig(msgspec.Struct, frozen=True, kw_only=True):
     tensor: TensorTask = TensorTask()
     """The settings of task `tensor`, below."""
     overflow_check: OverflowTask = OverflowTask()
+    """The settings of task `overflow_check`, below."""
     free_benchmark: FreeBenchmarkTask = FreeBenchmarkTask()
     acc_check: CheckTask = CheckTask()
     run_ut: CheckTask = CheckTask()

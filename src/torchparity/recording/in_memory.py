@@ -1,8 +1,8 @@
-"""Recording steps of one model into memory, for a comparison that keeps nothing on disk."""
+"""Recording steps into memory, for who keeps nothing on disk or writes another kind of file."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 
@@ -12,7 +12,7 @@ from torchparity.config import CaptureConfig, RecordingLevel, RecordingTask
 from torchparity.errors import InternalError
 from torchparity.recording.process import rank_of_process
 from torchparity.recording.session import Session
-from torchparity.recording.writing.memory_output import MemoryOutput
+from torchparity.recording.writing.memory_output import HandingOutput, MemoryOutput
 from torchparity.storage import MemoryPart
 
 
@@ -49,3 +49,18 @@ class MemoryRecording:
         if part is None:
             raise InternalError("the step could not be recorded; the log says why.")
         return part
+
+
+def handing_session(
+    config: CaptureConfig,
+    *,
+    take: Callable[[MemoryPart], None],
+    end: Callable[[Sequence[str]], None],
+    ending: Callable[[int], Exception],
+) -> Session:
+    """Return a session that hands each step to `take` instead of writing it, and to `end` what it lacks in the end.
+
+    With `enable_dataloader` the training ends with `ending(step)` after the last step that is asked for.
+    """
+    output = HandingOutput(task=config.task, level=config.level, rank=rank_of_process(), take=take, end=end)
+    return Session(config, output=output, ending=ending)

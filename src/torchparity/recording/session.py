@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Callable
 from enum import Enum, auto
 from pathlib import Path
 from typing import Any
@@ -54,7 +55,12 @@ class Session:
     """
 
     def __init__(
-        self, config: CaptureConfig, *, config_path: Path | None = None, output: StepOutput | None = None
+        self,
+        config: CaptureConfig,
+        *,
+        config_path: Path | None = None,
+        output: StepOutput | None = None,
+        ending: Callable[[int], Exception] = RecordingEndedError,
     ) -> None:
         self._config, self._level = config, setup.level_of(config)
         self._recorder = setup.make_recorder(config, self._store)
@@ -65,6 +71,7 @@ class Session:
         self._loader = LoaderInterceptor(begin_batch=self._begin_batch, end_batch=self._end_batch)
         self._life, self._state = Life.NEW, Step.NOT_BEGUN
         self._model: Models | None = None
+        self._ending = ending  # of a training whose last step to record is over
         self._output = output  # a run on disk, opened at the first start, where none is given
         self._step = self._first_step = 0
         self._has_listened = False  # in this step
@@ -189,6 +196,11 @@ class Session:
         self._interceptors.restore(module, api)
 
     @property
+    def is_new(self) -> bool:
+        """True where nothing was begun: no start() and, with `enable_dataloader`, no batch."""
+        return self._life is Life.NEW
+
+    @property
     def _is_over(self) -> bool:
         return self._life in (Life.OVER, Life.CLOSED)
 
@@ -214,7 +226,7 @@ class Session:
             return False
         if self._output is None:  # also where this step is not wanted: what cannot work is said before the training
             custom = self._interceptors.registered_names()
-            self._output = setup.open_output(self._config, self._recorder.selection, model, custom, own)
+            self._output = setup.open_output(self._config, self._recorder, model, custom, own)
             close_at_exit(self)
         if (self._config.step and self._step not in self._config.step) or not self._dump_enable.is_on():
             return False
@@ -296,7 +308,7 @@ class Session:
         wanted = self._config.step
         if wanted and self._step > max(wanted):
             self.close()
-            raise RecordingEndedError(max(wanted))
+            raise self._ending(max(wanted))
 
     def _missed_steps(self) -> list[str]:
         """Return what became of steps that were asked for and did not come."""

@@ -3,34 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, get_args
 
 from torch import nn
 
 from torchparity.calls import named_modules, takes_hooks
 from torchparity.calls.call_stacks import StackBook
-from torchparity.config import LARGEST_INDEX, CaptureConfig, StatisticsTask, TensorTask
+from torchparity.config import LARGEST_INDEX, CaptureConfig, RecordingTask, StatisticsTask, TensorTask
 from torchparity.errors import ConfigError
 from torchparity.recording.environment import read_environment
 from torchparity.recording.measuring.measurement_cache import MeasurementCache
 from torchparity.recording.measuring.measurer import MeasurementOptions, Store
+from torchparity.recording.overflow.output import OverflowOutput
+from torchparity.recording.overflow.recorder import OverflowRecorder
 from torchparity.recording.selection.requested_names import check_names, check_scope
 from torchparity.recording.selection.selection import Selection
 from torchparity.recording.step.recorder import Coverage, Recorder
 from torchparity.recording.writing.output import Output
+from torchparity.recording.writing.step_output import StepOutput
 
 Models = nn.Module | Sequence[nn.Module]
 
 
 def level_of(config: CaptureConfig) -> str:
     """Return the level that is recorded; raise for a task that is no recording."""
-    if config.task not in ("statistics", "tensor", "structure"):
-        raise ConfigError(f"task {config.task!r} is not a recording; use 'statistics', 'tensor' or 'structure'.")
+    if config.task not in get_args(RecordingTask):
+        raise ConfigError(
+            f"task {config.task!r} is not a recording; use {', '.join(map(repr, get_args(RecordingTask)))}."
+        )
+    if config.task == "overflow_check":
+        if config.level not in ("L1", "mix"):
+            raise ConfigError(f"task 'overflow_check' looks at APIs, level 'L1'; level {config.level!r} has none.")
+        return "L1"
     return "mix" if config.task == "structure" else config.level
 
 
 def make_recorder(config: CaptureConfig, store: Store) -> Recorder:
     """Return the recorder that settings ask for; `store` takes tensors that can be written ahead of their records."""
+    if config.task == "overflow_check":
+        return make_overflow_recorder(config)
     block: StatisticsTask | TensorTask = config.tensor if config.task == "tensor" else config.statistics
     options = MeasurementOptions(
         checksum=block.summary_mode in ("md5", "xor"),
@@ -55,18 +66,29 @@ def make_recorder(config: CaptureConfig, store: Store) -> Recorder:
     )
 
 
+def make_overflow_recorder(config: CaptureConfig) -> OverflowRecorder:
+    """Return the recorder of task overflow_check; its values are copied only when they are to be written."""
+    return OverflowRecorder(
+        MeasurementCache(MeasurementOptions(), exact=config.precision == "high"),
+        Selection(),
+        StackBook(all_frames=config.all_frames) if config.extra_info else None,
+        most=config.overflow_check.overflow_nums,
+    )
+
+
 def open_output(
-    config: CaptureConfig, selection: Selection, model: Models | None, custom: Collection[str], rank: int
-) -> Output:
+    config: CaptureConfig, recorder: Recorder, model: Models | None, custom: Collection[str], rank: int
+) -> StepOutput:
     """Refuse names that cannot come up and a folder that cannot be written, before anything is recorded."""
-    level = level_of(config)
+    level, selection = level_of(config), recorder.selection
     modules = None
     if model is not None and selection.asked:
         modules = [name for module, name in named_modules(model) if takes_hooks(module)]
     check_names(selection.listed, level=level, modules=modules, custom=custom, stand_for_inside=True)
     check_names((*selection.scope, *selection.stored), level=level, modules=modules, custom=custom)
     check_scope(selection.scope)
-    return Output(config, selection, level=level, rank=rank, environment=read_environment())
+    output = Output(config, selection, level=level, rank=rank, environment=read_environment())
+    return OverflowOutput(output, recorder, rank) if isinstance(recorder, OverflowRecorder) else output
 
 
 def check_model(model: Any, level: str) -> None:

@@ -41,7 +41,7 @@ class Asked:
         steps = None if self.steps is None else [part.strip() for part in self.steps.split(",")]
         settings = {
             "dump_path": str(self.folder),
-            "level": self.level,
+            "level": "L1" if self.task == "overflow_check" else self.level,
             "task": self.task,
             "step": steps,
             "overwrite": self.overwrite,

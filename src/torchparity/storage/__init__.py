@@ -4,6 +4,7 @@
     reading/     parts of a run by step and rank, their records, call stacks and tensors
     writing/     the thread that owns the files, and what it is handed
     encoding/    records to JSON and back
+    info_files/  forward_info, backward_info and stack_info of api_accuracy_checker
     files/       opening files that nobody vouches for
     pickles/     .pt files read as data, nothing in them is run
     shards/      safetensors files
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from torchparity.storage.encoding import EncodedRecord, OriginTable, record_to_json
     from torchparity.storage.files.stored_tensor import MappedTensor, StoredTensor
     from torchparity.storage.formats import TensorFormat, TensorSink, TensorSource
+    from torchparity.storage.info_files.info_part import InfoPart, open_info_files
+    from torchparity.storage.info_files.info_writer import InfoWriter, write_info_files
     from torchparity.storage.memory_part import MemoryPart
     from torchparity.storage.reading.run_reader import RunPart, RunReader, open_run
     from torchparity.storage.reading.summary import nonfinite_records, summarise
@@ -34,6 +37,8 @@ __all__ = [
     "Conversion",
     "DiskUsage",
     "EncodedRecord",
+    "InfoPart",
+    "InfoWriter",
     "MappedTensor",
     "MemoryPart",
     "OriginTable",
@@ -48,9 +53,11 @@ __all__ = [
     "TensorSource",
     "convert_run",
     "nonfinite_records",
+    "open_info_files",
     "open_run",
     "record_to_json",
     "summarise",
+    "write_info_files",
 ]
 
 __getattr__ = lazy_names(
@@ -59,6 +66,8 @@ __getattr__ = lazy_names(
         "Conversion": "convert",
         "DiskUsage": "writing.space_limit",
         "EncodedRecord": "encoding",
+        "InfoPart": "info_files.info_part",
+        "InfoWriter": "info_files.info_writer",
         "MappedTensor": "files.stored_tensor",
         "MemoryPart": "memory_part",
         "OriginTable": "encoding",
@@ -73,8 +82,10 @@ __getattr__ = lazy_names(
         "TensorSource": "formats",
         "convert_run": "convert",
         "nonfinite_records": "reading.summary",
+        "open_info_files": "info_files.info_part",
         "open_run": "reading.run_reader",
         "record_to_json": "encoding",
         "summarise": "reading.summary",
+        "write_info_files": "info_files.info_writer",
     },
 )

@@ -62,7 +62,7 @@ class Coverage:
         return self.apis and op.kind in (Kind.COLLECTIVE, Kind.CUSTOM)
 
 
-class _OpenRecord(msgspec.Struct, eq=False, gc=False):
+class OpenRecord(msgspec.Struct, eq=False, gc=False):
     """The recorder's state of a call: its draft until it returns, then its backward passes.
 
     Hooks on the graph keep this object, so it lets go of the draft as soon as that is complete.
@@ -92,7 +92,7 @@ class Recorder(Listener):
         self.autocast = AutocastUse()
         self._flow = CallLineage(measurements)
         self._lineage = measurements.lineage
-        self._unrecorded = _OpenRecord(None, _UNRECORDED, 0)
+        self._unrecorded = OpenRecord(None, _UNRECORDED, 0)
 
     def interest(self, op: Op) -> Interest:
         if self._coverage.includes(op):
@@ -105,7 +105,7 @@ class Recorder(Listener):
             return Interest.EFFECTS if self._coverage.apis else Interest.WRITES
         return Interest.NOTHING
 
-    def before(self, call: Call) -> _OpenRecord | None:
+    def before(self, call: Call) -> OpenRecord | None:
         """Begin a record: observe the inputs, which the call may overwrite."""
         plan = self.selection.plan_of_all or self.selection.plan(call.name, call.parents)
         if plan is None:
@@ -136,9 +136,9 @@ class Recorder(Listener):
             call.wants_gradients = True
         if call.writes:
             self.measurements.flush()  # else its inputs are the same after it, and measured together with its outputs
-        return _OpenRecord(draft, plan, self._step)
+        return OpenRecord(draft, plan, self._step)
 
-    def after(self, call: Call, state: _OpenRecord, output: Any) -> None:
+    def after(self, call: Call, state: OpenRecord, output: Any) -> None:
         """Observe the outputs of a call and add its record."""
         outputs = (call.outputs or flat_output(output)).walked()
         if state is self._unrecorded:
@@ -166,7 +166,7 @@ class Recorder(Listener):
         self.measurements.flush()
         self._add_call(call, state)
 
-    def raised(self, call: Call, state: _OpenRecord, error: BaseException) -> None:
+    def raised(self, call: Call, state: OpenRecord, error: BaseException) -> None:
         """Add the record of a call that raised; it may have written before it did."""
         if call.writes and call.module is None:
             self.wrote(call.op, call.args, call.kwargs)
@@ -177,7 +177,7 @@ class Recorder(Listener):
         self.measurements.flush()
         self._add_call(call, state)
 
-    def gradients(self, call: Call, state: _OpenRecord, received: Gradients, returned: Gradients) -> None:
+    def gradients(self, call: Call, state: OpenRecord, received: Gradients, returned: Gradients) -> None:
         """Observe the gradients of a call, in a record of their own for each backward pass."""
         plan = state.plan
         arrived = received if plan.observes_received else ()
@@ -277,7 +277,7 @@ class Recorder(Listener):
                 self._stacks.forget()
             return PendingStep(drafts, stacks, construct, measurements, origins)
 
-    def _before_unrecorded(self, call: Call) -> _OpenRecord:
+    def _before_unrecorded(self, call: Call) -> OpenRecord:
         """Trace what a call that is left out receives, where it may write it."""
         if call.writes:
             self.measurements.trace(call.inputs.walked().tensors)
@@ -290,7 +290,7 @@ class Recorder(Listener):
             self._flow.wrote(call.op, call.args, call.kwargs)
         self.measurements.trace(outputs.tensors, self._flow.maker(call, None))
 
-    def _add_call(self, call: Call, state: _OpenRecord) -> None:
+    def _add_call(self, call: Call, state: OpenRecord) -> None:
         draft, state.draft = state.draft, None
         with self._lock:
             if draft is None or state.step != self._step:
@@ -302,7 +302,7 @@ class Recorder(Listener):
             if self._stacks is not None and call.frame is not None:
                 self._stacks.note(draft.name, call.frame)
 
-    def _backward_draft(self, call: Call, state: _OpenRecord) -> Draft:
+    def _backward_draft(self, call: Call, state: OpenRecord) -> Draft:
         graph_task = torch._C._current_graph_task_id()
         passes = state.passes
         if passes is None:

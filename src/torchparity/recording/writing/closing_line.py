@@ -18,13 +18,10 @@ def closing_line(
     left_out: Sequence[str] = (),
     never_seen: Sequence[str] = (),
     remarks: Sequence[str] = (),
-    is_structure: bool = False,
+    task: str = "statistics",
 ) -> str:
-    """Return the closing line; `is_structure` says that only the names of calls were written.
-
-    What to do next is proposed only where there are steps.
-    """
-    what = f"the structure of {counted(records, 'call')}" if is_structure else counted(records, "record")
+    """Return the closing line; what to do next depends on the task, and is proposed only where there are steps."""
+    what = f"the structure of {counted(records, 'call')}" if task == "structure" else counted(records, "record")
     recorded = f"recorded {what} in {counted(steps, 'step')} at {path} ({readable_bytes(size)})"
     details = [*remarks]
     if left_out:
@@ -34,5 +31,6 @@ def closing_line(
     parts = [recorded if steps else f"recorded nothing at {path}", *(" ".join(part.split()) for part in details)]
     if steps:
         quoted = shlex.quote(str(path))
-        parts.append(f"next: torchparity {f'show {quoted} --list' if is_structure else f'compare {quoted} BASELINE'}")
+        following = {"structure": f"show {quoted} --list", "overflow_check": f"overflow {quoted}"}
+        parts.append(f"next: torchparity {following.get(task, f'compare {quoted} BASELINE')}")
     return f"torchparity: {'; '.join(parts)}"

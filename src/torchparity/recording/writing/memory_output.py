@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from torchparity.recording.step.pending_step import PendingStep
 from torchparity.records import RunInfo
@@ -44,3 +44,32 @@ class MemoryOutput:
     def close(self, missing: Iterable[str]) -> None:
         """Let go of what nobody took."""
         self._part = None
+
+
+class HandingOutput(MemoryOutput):
+    """Hands each step to `take` when it is over, and to `end` the sentences about what the whole recording lacks."""
+
+    def __init__(
+        self,
+        *,
+        task: str,
+        level: str,
+        rank: int,
+        take: Callable[[MemoryPart], None],
+        end: Callable[[Sequence[str]], None],
+    ) -> None:
+        super().__init__(task=task, level=level, rank=rank)
+        self._hand_over, self._end = take, end
+
+    def write(
+        self, step: int, done: PendingStep, missing: Sequence[str], environment: Mapping[str, str] | None = None
+    ) -> None:
+        """Hand over a step."""
+        super().write(step, done, missing, environment)
+        part = self.take()
+        if part is not None:
+            self._hand_over(part)
+
+    def close(self, missing: Iterable[str]) -> None:
+        """Tell that the recording is over."""
+        self._end(list(missing))

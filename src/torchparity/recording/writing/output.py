@@ -19,6 +19,7 @@ from torchparity.storage import DiskUsage, RunWriter, SharedTensor, StepReport
 from torchparity.text import counted
 
 _log = logging.getLogger("torchparity")
+_WITH_VALUES = ("tensor", "overflow_check")  # tasks that keep the values of every record
 
 
 class Output:
@@ -35,7 +36,7 @@ class Output:
         disk_usage: DiskUsage = shutil.disk_usage,
     ) -> None:
         self._task, self._selection = config.task, selection
-        tensor, is_tensor = config.tensor, config.task == "tensor"
+        tensor, is_tensor = config.tensor, config.task in _WITH_VALUES
         self._has_extra = config.extra_info or config.task == "structure"
         self._has_values = is_tensor or bool(config.statistics.tensor_list)
         self._differing: OnlyDiffering | None = None
@@ -115,7 +116,7 @@ class Output:
 
     def _selected(self, record: Record, values: dict[str, SharedTensor]) -> dict[str, SharedTensor]:
         """Return the values of a record's items, or none where its values were not asked for."""
-        return values if self._task == "tensor" or self._selection.stores(record.name) else {}
+        return values if self._task in _WITH_VALUES or self._selection.stores(record.name) else {}
 
     def _begin(self, step: int) -> None:
         if self._begun == step:
@@ -157,7 +158,7 @@ class Output:
             records=records,
             steps=len(on_disk),
             size=sum(report.bytes for report in on_disk),
-            is_structure=self._task == "structure",
+            task=self._task,
             left_out=list(dict.fromkeys(left_out)),
             never_seen=self._selection.unmatched(),
             remarks=[*self._selection.remarks(), *(self._differing.sentences() if self._differing else ())],

@@ -1,0 +1,107 @@
+"""Checking one case: run it in all ways, judge every output and every gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from torchparity.check.cases import CannotRun, Case, reason_to_skip
+from torchparity.check.execution import Performed, Results, perform
+from torchparity.check.judging import Judgement, Outcome, Status, join, judge, judge_distribution, skipped
+from torchparity.check.results import CaseResult, skipped_case
+from torchparity.check.selection import Selection
+from torchparity.ops import function_called
+
+_Values = Callable[[Results], Mapping[str, Any]]
+
+_DROPPING = "dropout"
+_NO_GRADIENT = "Bench output is None, skip this test."
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A case with its result, and what was computed for it; nothing was where it was skipped."""
+
+    case: Case
+    result: CaseResult
+    performed: Performed | None = None
+
+
+def check_case(case: Case, device: torch.device, selection: Selection | None = None) -> Checked:
+    """Run one case on a device and judge it; whatever the API raises is the reason of a skip."""
+    function = function_called(case.api)
+    has_backward = case.backward is not None
+    reason = (selection.reason_to_skip(case) if selection else None) or reason_to_skip(case, function)
+    if reason is not None or function is None:
+        return Checked(case, skipped_case(case.name, reason or "", has_backward=has_backward))
+    try:
+        performed = perform(case, function, device)
+    except CannotRun as cannot:
+        return Checked(case, skipped_case(case.name, str(cannot), has_backward=has_backward))
+    return Checked(case, _judged(case, performed), performed)
+
+
+def _judged(case: Case, performed: Performed) -> CaseResult:
+    forward = [*_outputs(case, performed)]
+    backward = [*_gradients(case, performed)] if case.backward is not None else []
+    problem = performed.device.gradient_problem or performed.reference.gradient_problem
+    messages = [performed.note, f"The backward pass raised {problem}." if problem else ""]
+    messages += [row.message for row in (*forward, *backward) if row.status is not Status.PASS and row.message]
+    return CaseResult(
+        case.name,
+        join(row.status for row in forward) or Status.SKIP,
+        (join(row.status for row in backward) or Status.SKIP) if case.backward is not None else None,
+        " ".join(dict.fromkeys(message for message in messages if message)),
+        (*forward, *backward),
+    )
+
+
+def _outputs(case: Case, performed: Performed) -> Iterator[Judgement]:
+    device, reference = performed.device, performed.reference
+    has_written = bool(device.written or reference.written)
+    for path in dict.fromkeys([*device.outputs, *reference.outputs]):
+        if has_written and device.outputs.get(path) is None and reference.outputs.get(path) is None:
+            continue  # what it returns in place of None is what it wrote
+        yield _judgement(performed, f"{case.forward.name}.output.{path}", lambda results: results.outputs, path)
+    for path in dict.fromkeys([*device.written, *reference.written]):
+        yield _judgement(performed, f"{case.forward.name}.input.{path}", lambda results: results.written, path)
+
+
+def _gradients(case: Case, performed: Performed) -> Iterator[Judgement]:
+    device, reference = performed.device, performed.reference
+    for path in dict.fromkeys([*device.gradients, *reference.gradients]):
+        name = f"{case.name}.backward.output.{path}"
+        if device.gradients.get(path) is None and reference.gradients.get(path) is None:
+            yield skipped(name, _NO_GRADIENT)
+        else:
+            yield _judgement(performed, name, lambda results: results.gradients, path)
+
+
+def _judgement(performed: Performed, name: str, values: _Values, path: str) -> Judgement:
+    def emulate(number: int) -> Any:
+        results = performed.emulated(number)
+        return None if results is None else values(results).get(path)
+
+    outcome = Outcome(
+        performed.case.api,
+        name,
+        values(performed.device).get(path),
+        values(performed.reference).get(path),
+        values(performed.same_dtype).get(path) if performed.same_dtype else None,
+        emulate if performed.can_emulate else None,
+    )
+    if performed.reference.has_drawn:
+        return judge_distribution(outcome, zero_share=_zero_share(performed))
+    return judge(outcome)
+
+
+def _zero_share(performed: Performed) -> float | None:
+    """Return the p of a dropout, 0.5 where it was left out; None for other random functions."""
+    if _DROPPING not in performed.case.operator:
+        return None
+    arguments = performed.call.arguments
+    given: Any = arguments.kwargs.get("p", arguments.args[1] if len(arguments.args) > 1 else 0.5)
+    return float(given) if isinstance(given, (int, float)) and not isinstance(given, bool) else None

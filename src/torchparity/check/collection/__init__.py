@@ -1,0 +1,1 @@
+"""Collecting the calls of one iteration of a training, for the check."""

@@ -1,0 +1,85 @@
+"""The way into a check: calls of a run in, result files out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from torchparity.check.checking import check_case
+from torchparity.check.execution import device_named
+from torchparity.check.judging import Status
+from torchparity.check.processes import results_of_processes, undisturbed
+from torchparity.check.results import CaseResult, ResultFiles, write_tables
+from torchparity.check.selection import Selection
+from torchparity.check.source import RunSource
+
+Show = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckOptions:
+    """All that can be asked of a check; `csv_path` continues an interrupted one."""
+
+    devices: Sequence[str] = ()
+    processes: int = 1
+    selection: Selection = field(default_factory=Selection)
+    folder: Path = Path()
+    csv_path: Path | None = None
+    formats: Sequence[str] = ("csv",)
+    error_data: Path | None = None  # a folder for what failed
+    jit_compile: bool = False
+
+
+@dataclass(kw_only=True)
+class CheckSummary:
+    """The end of a check: how many calls had which status, those that failed, and the files."""
+
+    device: str
+    counts: Counter[str] = field(default_factory=Counter)
+    failed: list[CaseResult] = field(default_factory=list)
+    warned: list[CaseResult] = field(default_factory=list)
+    files: list[Path] = field(default_factory=list)
+    asked: int = 0
+    already_done: int = 0
+    was_interrupted: bool = False
+
+    def add(self, result: CaseResult) -> None:
+        """Count one call."""
+        self.counts[str(result.status)] += 1
+        if result.status is Status.ERROR:
+            self.failed.append(result)
+        elif result.status is Status.WARNING:
+            self.warned.append(result)
+
+
+def check_run(source: RunSource, options: CheckOptions, show: Show | None = None) -> CheckSummary:
+    """Check every call of a run alone; an interrupt from the keyboard keeps what is done."""
+    devices = [device_named(word) for word in options.devices] or [device_named(None)]
+    selection = options.selection
+    cases = selection.cases(source.part())
+    files = ResultFiles.continued(options.csv_path) if options.csv_path else ResultFiles.new(options.folder)
+    waiting = [index for index, case in enumerate(cases) if case.name not in files.done]
+    summary = CheckSummary(device=", ".join(map(str, devices)), asked=len(cases))
+    summary.already_done = len(cases) - len(waiting)
+    summary.files = [files.result, files.details]
+    with files, undisturbed():
+        if options.processes > 1 or len(devices) > 1:
+            results = results_of_processes(source, selection, waiting, devices, options.processes)
+        else:
+            results = (check_case(cases[index], devices[0], selection).result for index in waiting)
+        _collect(results, files, summary, show)
+    summary.files += write_tables(files.result, files.details, options.formats)
+    return summary
+
+
+def _collect(results: Iterator[CaseResult], files: ResultFiles, summary: CheckSummary, show: Show | None) -> None:
+    try:
+        for number, result in enumerate(results, 1):
+            files.add(result)
+            summary.add(result)
+            if show is not None:
+                show("checking", summary.already_done + number, summary.asked)
+    except KeyboardInterrupt:
+        summary.was_interrupted = True

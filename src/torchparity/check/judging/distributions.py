@@ -1,0 +1,101 @@
+"""Judging results that are random: by their distribution, not by their values."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from torchparity.check.judging.judgement import Judgement, skipped
+from torchparity.check.judging.metrics import Numbers
+from torchparity.check.judging.outcome import Outcome, Status
+from torchparity.check.judging.values import NotComparableError, Values, values_of
+
+_DEVIATIONS = 5.0  # a fair draw is further off about once in two million times
+_LEAST = 1e-6  # probability below which two draws are not of one distribution
+
+
+def judge_distribution(outcome: Outcome, *, zero_share: float | None = None) -> Judgement:
+    """Return the judgement of a random result.
+
+    `zero_share` is the p of a dropout: the share of zeros must be about p, and what is not zero must be distributed
+    as in the reference. Without it all values must be. The reference is another draw of the same distribution.
+    """
+    try:
+        device, reference = values_of(outcome.device), values_of(outcome.reference)
+    except NotComparableError as reason:
+        return skipped(outcome.name, f"The values cannot be compared: {reason}.")
+    if device.shape != reference.shape:
+        said = f"The device gave the shape {device.shape}, the reference {reference.shape}."
+        return _judgement(outcome, device, reference, said)
+    draws = _Draws(_real(device), _real(reference))
+    problem = draws.nonfinite() or (draws.zeros(zero_share) if zero_share is not None else "")
+    if not problem:
+        problem = (draws.without_zeros() if zero_share is not None else draws).difference()
+    return _judgement(outcome, device, reference, problem)
+
+
+def _judgement(outcome: Outcome, device: Values, reference: Values, problem: str) -> Judgement:
+    return Judgement(
+        name=outcome.name,
+        status=Status.ERROR if problem else Status.PASS,
+        message=problem or "It is random and judged by its distribution.",
+        device_dtype=device.dtype,
+        reference_dtype=reference.dtype,
+        shape=device.shape,
+    )
+
+
+def _real(values: Values) -> Numbers:
+    array = values.array
+    return array.view(np.float64) if array.dtype.kind == "c" else array.astype(np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class _Draws:
+    """Two draws that should have one distribution."""
+
+    device: Numbers
+    reference: Numbers
+
+    def without_zeros(self) -> _Draws:
+        return _Draws(self.device[self.device != 0], self.reference[self.reference != 0])
+
+    def nonfinite(self) -> str:
+        drawn = int(np.count_nonzero(~np.isfinite(self.device)))
+        if drawn and np.isfinite(self.reference).all():
+            return f"{drawn} of {self.device.size} values are nan or inf, and none of the reference's."
+        return ""
+
+    def zeros(self, wanted: float) -> str:
+        """Return what is wrong with the share of zeros; what the input has of them counts for both."""
+        count = self.device.size
+        if not count:
+            return ""
+        share = float(np.count_nonzero(self.device == 0)) / count
+        of_reference = float(np.count_nonzero(self.reference == 0)) / count
+        slack = _DEVIATIONS * math.sqrt(max(wanted * (1 - wanted), 1 / count) / count)
+        # An input with zeros of its own has more of them in both draws.
+        if abs(share - wanted) <= slack or abs(share - of_reference) <= slack * math.sqrt(2):
+            return ""
+        return f"{share:.4g} of the values are zero, where p is {wanted:.4g} (within {slack:.2g} by chance)."
+
+    def difference(self) -> str:
+        """Return what the two-sample Kolmogorov-Smirnov test has against one distribution; nothing if nothing."""
+        left = np.sort(self.device[np.isfinite(self.device)])
+        right = np.sort(self.reference[np.isfinite(self.reference)])
+        if not left.size or not right.size:
+            return ""
+        steps = np.concatenate([left, right])
+        below = np.searchsorted(left, steps, side="right") / left.size
+        gap = float(np.abs(below - np.searchsorted(right, steps, side="right") / right.size).max())
+        weight = left.size * right.size / (left.size + right.size)
+        chance = 2 * math.exp(-2 * weight * gap * gap)  # Smirnov's bound for large samples, from above for small ones
+        if chance >= _LEAST:
+            return ""
+        return (
+            f"Its distribution is not the reference's: mean {left.mean():.4g} instead of {right.mean():.4g}, "
+            f"spread {left.std():.4g} instead of {right.std():.4g}, "
+            f"cumulative shares up to {gap:.3g} apart."
+        )

@@ -1,0 +1,92 @@
+"""The table of standards: the family of an API decides by which metric it is judged, and how strictly."""
+
+from __future__ import annotations
+
+from enum import Enum
+from functools import cache
+
+from torchparity.check.judging.float_formats import FloatFormat
+from torchparity.naming import canonical_operator
+
+
+class Standard(str, Enum):
+    """A way to judge a result; docs/check-standards.md has the formula of each."""
+
+    BINARY = "binary consistency"
+    ABSOLUTE = "absolute threshold"
+    ULP = "ULP"
+    THOUSANDTH = "thousandth"
+    BENCHMARK = "benchmark"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+_FAMILIES = {
+    # What moves, selects, compares or rounds numbers makes no new ones.
+    Standard.BINARY: """
+        abs neg positive sign signbit floor ceil round trunc clamp clamp_min clamp_max relu relu6 hardtanh threshold
+        pad sort argsort msort topk kthvalue max min amax amin maximum minimum fmax fmin argmax argmin median mode
+        gather scatter index_select take take_along_dim masked_fill masked_select where index_fill index_copy
+        transpose permute t reshape view view_as flatten unflatten squeeze unsqueeze expand expand_as contiguous clone
+        detach copy cat stack hstack vstack dstack split chunk unbind narrow select slice repeat repeat_interleave tile
+        roll flip fliplr flipud rot90 movedim diag diagonal diag_embed tril triu unfold as_strided __getitem__
+        __setitem__ getitem setitem eq ne lt le gt ge isnan isinf isfinite logical_and logical_or logical_not
+        logical_xor bitwise_and bitwise_or bitwise_not bitwise_xor fill zero zeros zeros_like ones ones_like full
+        full_like empty empty_like nonzero one_hot embedding nan_to_num broadcast_to max_pool1d max_pool2d max_pool3d
+        adaptive_max_pool1d adaptive_max_pool2d pixel_shuffle pixel_unshuffle channel_shuffle bool int long
+    """,
+    Standard.ABSOLUTE: "mul add sub rsub div rdiv reciprocal rsqrt square leaky_relu prelu",
+    Standard.ULP: """
+        matmul mm bmm addmm baddbmm addbmm mv addmv dot vdot inner outer addr linear bilinear einsum tensordot
+        multi_dot chain_matmul rmatmul
+    """,
+    Standard.THOUSANDTH: "conv1d conv2d",
+}
+_LEVELS = {
+    1: "embedding scaled_dot_product_attention npu_fusion_attention npu_fusion_attention_grad scatter scatter_add",
+    2: """
+        addmm cross_entropy fused_cross_entropy gelu npu_fast_gelu layer_norm matmul mm index one_hot sum rms_norm
+        npu_rms_norm nonzero
+    """,
+}
+_STANDARDS = {operator: standard for standard, names in _FAMILIES.items() for operator in names.split()}
+_LEVEL_OF = {operator: level for level, names in _LEVELS.items() for operator in names.split()}
+# Convolutions beyond one and two dimensions are judged as the rest, but TF32 is used for all.
+_USE_TF32 = frozenset({"conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"})
+# Distances through the squares of what is subtracted: half of the digits are lost where the distance is zero.
+_THROUGH_SQUARES = frozenset({"cdist"})
+_EPSILONS = 32
+
+
+@cache
+def standard_of(api: str) -> Standard:
+    """Return the standard of an API, whatever its spelling: `Tensor.__iadd__` is judged as `Torch.add`."""
+    return _STANDARDS.get(_operator(api), Standard.BENCHMARK)
+
+
+@cache
+def level_of(api: str) -> int:
+    """Return how closely an API is monitored: 0, 1 or 2."""
+    return _LEVEL_OF.get(_operator(api), 0)
+
+
+def may_use_tf32(api: str) -> bool:
+    """Tell whether devices compute the API in TF32 where that is allowed."""
+    attention = _operator(api) == "scaled_dot_product_attention"
+    return attention or standard_of(api) in (Standard.ULP, Standard.THOUSANDTH) or _operator(api) in _USE_TF32
+
+
+def normwise_error(api: str, form: FloatFormat) -> float:
+    """Return the error, relative to the root mean square of a result, that is normal for an API.
+
+    None for half precision, which would hide wrong kernels; the kernels of float32 are allowed 32 epsilons.
+    """
+    if _operator(api) in _THROUGH_SQUARES:
+        return (_EPSILONS * form.epsilon) ** 0.5
+    return 0.0 if form.is_half else _EPSILONS * form.epsilon
+
+
+def _operator(api: str) -> str:
+    name = canonical_operator(api).rpartition(".")[2]
+    return name[:-1] if name.endswith("_") and not name.endswith("__") else name

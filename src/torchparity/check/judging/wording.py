@@ -1,0 +1,70 @@
+"""Sentences that say why a result has its status."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from torchparity.check.judging.explanation import Explanation
+from torchparity.check.judging.float_formats import FloatFormat
+from torchparity.check.judging.judgement import Metrics
+from torchparity.check.judging.values import Values
+
+
+def about_exact(wrong: int, excused: int, device: Values, reference: Values) -> str:
+    """Say how many integers or booleans differ, and how many of them rounding alone changes."""
+    if not wrong and not excused:
+        return ""
+    if not wrong:
+        return f"{excused} of {device.array.size} differ, each of which rounding alone changes too."
+    first = int(np.flatnonzero(device.array != reference.array)[0])
+    place = _place(first, device.shape)
+    return (
+        f"{wrong + excused} of {device.array.size} differ, first {place}: "
+        f"{device.array[first]} instead of {reference.array[first]}."
+    )
+
+
+def about_explained(metrics: Metrics, form: FloatFormat) -> str:
+    """Say that errors beyond the pass rule are normal for the dtype."""
+    return f"Normal for {form.dtype}: no error is beyond what its rounding explains; the largest is {_ulps(metrics)}."
+
+
+def about_outliers(explanation: Explanation, device: Values, reference: Values, form: FloatFormat) -> str:
+    """Say that the result passes, but single elements of it are wrong."""
+    return (
+        f"It passes, but {explanation.beyond} of {device.array.size} elements are beyond what rounding explains: "
+        f"{_worst(explanation, device, reference, form)}."
+    )
+
+
+def about_failure(
+    lacking: list[str], explanation: Explanation, device: Values, reference: Values, form: FloatFormat
+) -> str:
+    """Say which rules a result breaks, where it is worst, and how far beyond rounding."""
+    return f"It fails since {' and '.join(lacking)}: {_worst(explanation, device, reference, form)}."
+
+
+def about_tf32(multiple: float) -> str:
+    """Say that an error is as large as TF32 makes it."""
+    return f" An error {multiple:.0f} times float32's own is what TF32 makes, with 10 bits of each input."
+
+
+def _worst(explanation: Explanation, device: Values, reference: Values, form: FloatFormat) -> str:
+    index = explanation.worst
+    here, right = device.array[index], reference.array[index]
+    where = _place(index, device.shape)
+    excess = f", {explanation.excess:.3g} times what rounding explains" if explanation.samples else ""
+    if not (np.isfinite(here) and np.isfinite(right)):
+        return f"{where} is {here:.6g} instead of {right:.6g}"
+    off = abs(here - right) / float(form.spacing(np.abs(np.array([right])))[0])
+    return f"{where} is {here:.6g} instead of {right:.6g}, off by {off:.3g} ULP{excess}"
+
+
+def _ulps(metrics: Metrics) -> str:
+    return f"{metrics.max_ulp:.3g} ULP"
+
+
+def _place(index: int, shape: tuple[int, ...]) -> str:
+    if not shape:
+        return "it"
+    return f"element {tuple(int(each) for each in np.unravel_index(index, shape))}"

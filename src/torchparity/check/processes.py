@@ -1,0 +1,113 @@
+"""Checking in several processes, each on one of the devices, with results in the order of the calls."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import warnings
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from functools import cache
+
+import torch
+
+from torchparity.check.cases import Case
+from torchparity.check.checking import check_case
+from torchparity.check.results import CaseResult, skipped_case
+from torchparity.check.selection import Selection
+from torchparity.check.source import RunSource
+
+_AT_ONCE = 8  # calls that a process is handed together
+_AHEAD = 4  # such handfuls that wait for each process
+
+
+def results_of_processes(
+    source: RunSource, selection: Selection, numbers: Sequence[int], devices: Sequence[torch.device], processes: int
+) -> Iterator[CaseResult]:
+    """Yield the results of the calls with these numbers, in their order; a call that ends its process is skipped."""
+    count = max(processes, len(devices))
+    lanes = [_Lane(source, selection, str(devices[index % len(devices)]), count) for index in range(count)]
+    handfuls = [tuple(numbers[start : start + _AT_ONCE]) for start in range(0, len(numbers), _AT_ONCE)]
+    waiting: deque[tuple[_Lane, tuple[int, ...], Future[list[CaseResult]]]] = deque()
+    try:
+        for index, handful in enumerate(handfuls):
+            lane = lanes[index % count]
+            waiting.append((lane, handful, lane.submit(handful)))
+            if len(waiting) >= count * _AHEAD:
+                yield from _finished(*waiting.popleft())
+        while waiting:
+            yield from _finished(*waiting.popleft())
+    finally:
+        for lane in lanes:
+            lane.end()
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Leave the caller's random numbers and warnings as they are, whatever the checked calls draw and warn of."""
+    state = torch.get_rng_state()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        torch.set_rng_state(state)
+
+
+class _Lane:
+    """One process at a time, on one device; a new one where the last has died."""
+
+    def __init__(self, source: RunSource, selection: Selection, device: str, count: int) -> None:
+        self._work = source, selection, device
+        self._threads = max(1, (os.cpu_count() or 1) // count)
+        self._pool = self._new_pool()
+
+    def submit(self, numbers: tuple[int, ...]) -> Future[list[CaseResult]]:
+        try:
+            return self._pool.submit(_results, *self._work, numbers)
+        except BrokenProcessPool:
+            self._pool = self._new_pool()
+            return self._pool.submit(_results, *self._work, numbers)
+
+    def name(self, number: int) -> tuple[str, bool]:
+        """Return a call's name, and whether it has a backward pass, without running it."""
+        source, selection, _ = self._work
+        case = _cases(source, selection)[number]
+        return case.name, case.backward is not None
+
+    def end(self) -> None:
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def _new_pool(self) -> ProcessPoolExecutor:
+        spawning = multiprocessing.get_context("spawn")  # a fork of a process that uses CUDA cannot use it
+        return ProcessPoolExecutor(1, spawning, _prepare, (self._threads,))
+
+
+def _finished(lane: _Lane, numbers: tuple[int, ...], future: Future[list[CaseResult]]) -> list[CaseResult]:
+    try:
+        return future.result()
+    except BrokenProcessPool:
+        if len(numbers) > 1:
+            return [result for number in numbers for result in _finished(lane, (number,), lane.submit((number,)))]
+        name, has_backward = lane.name(numbers[0])
+        return [skipped_case(name, "the process that ran it died", has_backward=has_backward)]
+
+
+def _prepare(threads: int) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is interrupted too, and ends this process
+    torch.set_num_threads(threads)
+    warnings.simplefilter("ignore")
+
+
+def _results(source: RunSource, selection: Selection, device: str, numbers: tuple[int, ...]) -> list[CaseResult]:
+    cases = _cases(source, selection)
+    return [check_case(cases[number], torch.device(device), selection).result for number in numbers]
+
+
+@cache
+def _cases(source: RunSource, selection: Selection) -> list[Case]:
+    return selection.cases(source.part())

@@ -1,0 +1,1 @@
+"""Reproductions: what failed, as a run and as scripts that need torch alone."""

@@ -1,0 +1,33 @@
+"""The result of one case: a row for the API, and a row for each of its outputs and gradients."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torchparity.check.judging import Judgement, Status, join
+
+
+@dataclass(frozen=True)
+class CaseResult:
+    """One row of accuracy_checking_result.csv with its details; a direction that the run has not is None."""
+
+    name: str
+    forward: Status | None
+    backward: Status | None
+    message: str
+    details: tuple[Judgement, ...] = ()
+
+    @property
+    def status(self) -> Status:
+        """The worse of both directions."""
+        return join(status for status in (self.forward, self.backward) if status is not None) or Status.SKIP
+
+    @property
+    def has_failed(self) -> bool:
+        """True where a direction is an error."""
+        return self.status is Status.ERROR
+
+
+def skipped_case(name: str, reason: str, *, has_backward: bool) -> CaseResult:
+    """Return the row of a call that was not run."""
+    return CaseResult(name, Status.SKIP, Status.SKIP if has_backward else None, f"{reason}.")

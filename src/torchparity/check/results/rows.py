@@ -1,0 +1,54 @@
+"""Rows of the two result files, as text."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from torchparity.check.judging import DETAILS_HEADER
+from torchparity.check.results.case_result import CaseResult
+from torchparity.errors import DamagedFileError, RunNotFoundError
+
+RESULT_HEADER = ("API name", "Forward Test Success", "Backward Test Success", "Message")
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+
+
+def result_row(result: CaseResult) -> list[str]:
+    """Return the row of an API; a direction that the run has not is a blank."""
+    return [result.name, str(result.forward or ""), str(result.backward or ""), result.message]
+
+
+def detail_rows(result: CaseResult) -> list[list[str]]:
+    """Return the rows of an API's outputs and gradients."""
+    return [judgement.row() for judgement in result.details]
+
+
+def guarded(row: Iterable[str]) -> list[str]:
+    """Return cells that no spreadsheet runs: text that begins like a formula gets an apostrophe in front."""
+    return [f"'{cell}" if cell.startswith(_FORMULA) and not _is_number(cell) else cell for cell in row]
+
+
+def read_rows(path: Path, header: Sequence[str]) -> list[list[str]]:
+    """Return the whole rows of a result file; the last one may have been cut short and is then left out."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            rows = list(csv.reader(file))
+    except FileNotFoundError:
+        raise RunNotFoundError(f"{path} does not exist, so there is nothing to continue.") from None
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise DamagedFileError(path, f"it cannot be read as csv ({error})") from None
+    if not rows or tuple(rows[0]) != tuple(header):
+        raise DamagedFileError(path, f"its header is not that of a check, which begins with {header[0]!r}")
+    return [row for row in rows[1:] if len(row) == len(header)]
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+__all__ = ["DETAILS_HEADER", "RESULT_HEADER", "detail_rows", "guarded", "read_rows", "result_row"]

@@ -1,0 +1,188 @@
+"""torchparity check: run every API of a run alone, against a reference that is closer to the truth.
+
+torchparity check RUN                      on the accelerator, or on the CPU where there is none
+torchparity check RUN/step0/rank0/dump.json -d cpu -o DIR
+torchparity check RUN -n 4 -d 0 1          four processes on two devices
+torchparity check --exhaustive exp,gelu    all 65,536 bf16 inputs of unary APIs
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torchparity import plugins
+from torchparity.errors import ConfigError, DamagedFileError, MissingTorchError, RunNotFoundError
+from torchparity.text import counted
+
+if TYPE_CHECKING:
+    from torchparity.check.entry import CheckOptions, CheckSummary
+    from torchparity.check.source import RunSource as Source
+
+_MOST_SHOWN = 5
+_MOST_PROCESSES = 64
+_INTERRUPTED = 130
+_SECTIONS = ("run_ut", "acc_check")
+ERROR_DATA = Path("ut_error_data")
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("run", nargs="?", type=Path, metavar="RUN", help="run of level L1, its folder or dump.json")
+    parser.add_argument("-api_info", type=Path, metavar="JSON", help="RUN, as msprobe spells it")
+    parser.add_argument("--step", metavar="N", help="step to check; default: the first")
+    parser.add_argument("--rank", metavar="N", help="rank to check; default: the first")
+    add_common_arguments(parser)
+
+
+def add_common_arguments(parser: ArgumentParser) -> None:
+    """Add what `check` and `run_ut` share."""
+    parser.add_argument(
+        *("-o", "-out_path", "--out_path"), type=Path, default=Path(), metavar="DIR", help="folder for the results (.)"
+    )
+    parser.add_argument(
+        *("-d", "--device"), nargs="+", default=[], metavar="DEVICE", help="cpu, cuda:0, npu, or numbers such as 0 1"
+    )
+    parser.add_argument("-n", "--num_splits", default="1", metavar="N", help=f"processes, 1 to {_MOST_PROCESSES}")
+    parser.add_argument("-j", "--jit_compile", action="store_true", help="compile operators on an NPU")
+    parser.add_argument(
+        "-f", "--filter_api", action="store_true", help="leave out calls that differ in nothing but their values"
+    )
+    parser.add_argument("-csv_path", "--csv_path", type=Path, metavar="FILE", help="result file to go on with")
+    parser.add_argument(
+        "-save_error_data",
+        "--save_error_data",
+        action="store_true",
+        help=f"save what failed in {ERROR_DATA}, with a script that shows it",
+    )
+    parser.add_argument("--error_data_path", type=Path, metavar="DIR", help="folder for -save_error_data")
+    parser.add_argument(
+        "--white_list", default="", metavar="LIST", help="check these APIs alone, such as conv2d,linear"
+    )
+    parser.add_argument("--black_list", default="", metavar="LIST", help="do not check these APIs")
+    parser.add_argument("-config", "--config", type=Path, metavar="JSON", help="config.json with the two lists")
+    parser.add_argument(
+        "--format", default="csv", metavar="LIST", help=f"tables to write, of {','.join(_formats())} (csv)"
+    )
+    parser.add_argument(
+        "--fail-on", choices=["error", "warning", "never"], default="never", help="exit with 1 when an API is that bad"
+    )
+
+
+def run(options: Namespace) -> int:
+    path = options.run or options.api_info
+    if path is None:
+        raise ConfigError("check needs a run: torchparity check RUN, or torchparity check --exhaustive exp.")
+    _need_torch()
+    from torchparity.check.source import RunSource
+
+    step, rank = (whole_number(word, f"--{name}") for name, word in (("step", options.step), ("rank", options.rank)))
+    return check_source(RunSource(path=path, step=step, rank=rank), options)
+
+
+def check_source(source: Source, options: Namespace) -> int:
+    """Check what a source holds, print how it went, return the exit code."""
+    from torchparity.check.entry import check_run
+    from torchparity.cli.terminal.progress import progress
+
+    with progress(rate=True) as show:
+        summary = check_run(source, asked(options), show)
+    _print(summary)
+    if summary.was_interrupted:
+        return _INTERRUPTED
+    failing = {"error": ["error"], "warning": ["error", "warning"], "never": []}[options.fail_on]
+    return int(any(summary.counts[word] for word in failing))
+
+
+def asked(options: Namespace) -> CheckOptions:
+    """Return what the command line asks for."""
+    from torchparity.check.entry import CheckOptions
+    from torchparity.check.selection import Selection
+
+    listed = _lists(options.config)
+    processes = whole_number(options.num_splits, "-n") or 0
+    if not 0 < processes <= _MOST_PROCESSES:
+        raise ConfigError(f"-n is {processes}; it must be from 1 to {_MOST_PROCESSES}.")
+    error_data = options.error_data_path or listed.get("error_data_path") or ERROR_DATA
+    return CheckOptions(
+        devices=options.device,
+        processes=processes,
+        selection=Selection(
+            white_list=(*words(options.white_list), *listed.get("white_list", ())),
+            black_list=(*words(options.black_list), *listed.get("black_list", ())),
+            filter_duplicates=options.filter_api,
+        ),
+        folder=options.out_path,
+        csv_path=options.csv_path,
+        formats=_formats_asked(options.format),
+        error_data=Path(error_data) if options.save_error_data else None,
+        jit_compile=options.jit_compile,
+    )
+
+
+def words(text: str) -> list[str]:
+    """Return the words of a list with commas."""
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def whole_number(word: str | None, option: str) -> int | None:
+    """Return a number of the command line, None where it is left out."""
+    if word is not None and not (word.isdecimal() and int(word) < 10**9):
+        raise ConfigError(f"{option} is {word!r}; it must be a whole number.")
+    return None if word is None else int(word)
+
+
+def _need_torch() -> None:
+    from importlib.util import find_spec
+
+    if find_spec("torch") is None:
+        raise MissingTorchError("torchparity check")
+
+
+def _formats() -> list[str]:
+    return plugins.names("report.formats")
+
+
+def _formats_asked(text: str) -> list[str]:
+    for word in words(text):
+        plugins.load("report.formats", word)
+    return words(text)
+
+
+def _lists(config: Path | None) -> dict[str, Any]:
+    """Return white_list, black_list and error_data_path of a config.json, at its top or in its section."""
+    if config is None:
+        return {}
+    try:
+        content = json.loads(config.read_bytes())
+    except OSError as error:
+        raise RunNotFoundError(f"-config {config} cannot be read ({error.strerror}).") from None
+    except ValueError as error:
+        raise DamagedFileError(config, f"it is not JSON ({error})") from None
+    if not isinstance(content, dict):
+        raise DamagedFileError(config, "it is not a JSON object with white_list and black_list")
+    section = next((content[name] for name in _SECTIONS if isinstance(content.get(name), dict)), content)
+    for name in ("white_list", "black_list"):
+        if not all(isinstance(word, str) for word in section.get(name) or []):
+            raise DamagedFileError(config, f"{name} is not a list of API names")
+    return {key: section[key] for key in ("white_list", "black_list", "error_data_path") if section.get(key)}
+
+
+def _print(summary: CheckSummary) -> None:
+    done = sum(summary.counts.values())
+    parts = ", ".join(f"{summary.counts[word]} {word}" for word in ("pass", "warning", "error", "SKIP"))
+    print(f"Checked {counted(done, 'call')} on {summary.device}: {parts}.")
+    for result in [*summary.failed, *summary.warned][:_MOST_SHOWN]:
+        print(f"{result.status}: {result.name} (forward {result.forward}, backward {result.backward or 'none'})")
+    more = len(summary.failed) + len(summary.warned) - _MOST_SHOWN
+    if more > 0:
+        print(f"and {more} more.")
+    for file in summary.files:
+        print(f"Wrote {file}")
+    if summary.was_interrupted:
+        left = summary.asked - summary.already_done - done
+        print(
+            f"Interrupted with {counted(left, 'call')} left; go on with -csv_path {summary.files[0]}", file=sys.stderr
+        )

@@ -1,0 +1,99 @@
+"""torchparity overflow: tell overflows of the mathematics from those of a kernel.
+
+torchparity overflow RUN                          a run of task overflow_check, or any run with APIs
+torchparity overflow -forward forward_info_0.json [-backward backward_info_0.json]
+"""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from torchparity.errors import ConfigError, MissingTorchError
+from torchparity.text import counted, printable
+
+if TYPE_CHECKING:
+    from torchparity.overflow.entry import Overflow
+    from torchparity.storage import RunPart
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("run", nargs="?", type=Path, metavar="RUN", help="run, its folder or dump.json")
+    parser.add_argument("-api_info", type=Path, metavar="JSON", help="RUN, as msprobe spells it")
+    parser.add_argument("-forward", type=Path, metavar="JSON", help="a forward_info in place of RUN")
+    parser.add_argument("-backward", type=Path, metavar="JSON", help="its backward_info; default: the one beside it")
+    parser.add_argument(
+        "-d", "--device", metavar="DEVICE", help="device to run calls on again, such as cpu, cuda:0 or 0"
+    )
+    parser.add_argument("-j", "--jit_compile", action="store_true", help="accepted, without effect")
+    parser.add_argument("--step", metavar="N", help="step to look at; default: all")
+    parser.add_argument("--rank", metavar="N", help="rank to look at; default: all")
+    parser.add_argument("--json", action="store_true", help="print the answer for programs")
+    parser.add_argument(
+        "--fail-on",
+        choices=["abnormal", "overflow", "never"],
+        default="never",
+        help="exit with 1 when an overflow is abnormal, or when there is any",
+    )
+
+
+def run(options: Namespace) -> int:
+    """Print a verdict for every call that overflowed; return 1 where --fail-on says so."""
+    parts = _parts(options)
+    if find_spec("torch") is None:
+        raise MissingTorchError("torchparity overflow")
+    from torchparity.overflow.entry import device_named, overflows_of
+
+    device = device_named(options.device)
+    found = []
+    for overflow in overflows_of(parts, device):
+        found.append(overflow)
+        if not options.json:
+            print(printable("\n".join(overflow.lines())))
+    problems = [sentence for part in parts for sentence in part.problems]
+    if options.json:
+        print(json.dumps({"overflows": [each.to_json() for each in found], "problems": problems}))
+    else:
+        for sentence in problems:
+            print(printable(sentence))
+        print(_summary(found))
+    verdicts = {each.verdict.value for each in found if each.verdict is not None}
+    failing = {"abnormal": {"abnormal"}, "overflow": {"abnormal", "normal"}, "never": set()}[options.fail_on]
+    return int(bool(verdicts & failing))
+
+
+def _parts(options: Namespace) -> Sequence[RunPart]:
+    given = [path for path in (options.run, options.api_info, options.forward) if path is not None]
+    if len(given) != 1:
+        raise ConfigError("overflow needs one source: torchparity overflow RUN, or -forward forward_info_0.json.")
+    if options.forward is None:
+        from torchparity.storage import open_run
+
+        step, rank = (_number(name, getattr(options, name)) for name in ("step", "rank"))
+        return open_run(given[0]).select(step, rank)
+    from torchparity.storage import open_info_files
+
+    beside = options.forward.with_name(options.forward.name.replace("forward_info", "backward_info"))
+    backward = options.backward or (beside if beside != options.forward and beside.is_file() else None)
+    return [open_info_files(options.forward, backward)]
+
+
+def _number(name: str, word: str | None) -> int | None:
+    if word is not None and not (word.isdecimal() and int(word) < 10**9):
+        raise ConfigError(f"--{name} is {word!r}; it must be a whole number.")
+    return None if word is None else int(word)
+
+
+def _summary(found: Sequence[Overflow]) -> str:
+    if not found:
+        return "No call overflows: where a result is not finite, an argument was not either."
+    words = [each.verdict.value if each.verdict is not None else "unjudged" for each in found]
+    counts = [f"{words.count(word)} {said}" for word, said in _WORDS.items() if words.count(word)]
+    return f"{counted(len(found), 'overflow')}: {', '.join(counts)}."
+
+
+_WORDS = {"normal": "normal", "abnormal": "abnormal", "none": "not seen again", "unjudged": "not judged"}
