@@ -1,0 +1,62 @@
+"""Calls that are perturbed: those asked for by name, and of each API no more in a step than allowed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from torchparity.calls import Call
+from torchparity.errors import nearest
+from torchparity.naming import forward_of
+from torchparity.ops import Op
+
+
+class SelectedCalls:
+    """`scope` are whole names, `listed` parts of names; with neither, every call. `most` is -1 for no limit."""
+
+    def __init__(self, scope: Sequence[str], listed: Sequence[str], most: int) -> None:
+        self._scope, self._listed = frozenset(map(forward_of, scope)), [text.lower() for text in listed]
+        self._asked, self._most = (*scope, *listed), most
+        self._matched: set[str] = set()
+        self._seen: dict[str, None] = {}
+        self._step, self._taken = -1, Counter[str]()
+
+    def may_take(self, op: Op) -> bool:
+        """Tell whether a call of a function may be one of them."""
+        if self._scope:
+            return any(name.startswith(f"{op.name}.") for name in self._scope)
+        return not self._listed or any(_may_be_in(text, op.name.lower()) for text in self._listed)
+
+    def takes(self, call: Call) -> bool:
+        """Tell whether a call is to be perturbed, and count it."""
+        name = call.name.partition("#")[0]
+        if not self._is_asked_for(name):
+            return False
+        if self._step != call.step:
+            self._step, self._taken = call.step, Counter()
+        if 0 <= self._most <= self._taken[call.op.name]:
+            return False
+        self._taken[call.op.name] += 1
+        return True
+
+    def unmatched(self) -> list[str]:
+        """Return the names that were asked for and never came up, each with the nearest that did."""
+        missing = [name for name in self._asked if forward_of(name) not in self._matched and name not in self._matched]
+        hints = {name: nearest(name, self._seen).strip() for name in dict.fromkeys(missing)}
+        return [f"{name} ({hint})" if hint else name for name, hint in hints.items()]
+
+    def _is_asked_for(self, name: str) -> bool:
+        if not self._asked:
+            return True
+        self._seen[name] = None
+        if name in self._scope:
+            self._matched.add(name)
+            return True
+        matching = [text for text in self._listed if text in name.lower()]
+        self._matched.update(asked for asked in self._asked if asked.lower() in matching)
+        return bool(matching)
+
+
+def _may_be_in(text: str, function: str) -> bool:
+    """Tell whether a text may be in the name of a call of a function: it may go on into the number."""
+    return text in function or "." in text or text.isdecimal() or text in "forward"
