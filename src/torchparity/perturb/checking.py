@@ -12,7 +12,7 @@ from torchparity.perturb.perturbations import Perturbation
 from torchparity.perturb.perturbing import Held, Perturbing, check_draws_nothing
 from torchparity.perturb.rerunning import run_again
 from torchparity.perturb.selected_calls import SelectedCalls
-from torchparity.perturb.subject import CancelledError, Subject, tensors_of
+from torchparity.perturb.subject import CancelledError, Subject, call_tensors, tensors_of
 from torchparity.perturb.verdicts import Measured, Stage, Verdicts
 from torchparity.text import counted
 
@@ -47,7 +47,7 @@ class ForwardCheck(Perturbing):
         originals = list(tensors_of(output))
         is_written = not originals and call.writes
         if is_written:
-            originals = subject_tensors(call)
+            originals = call_tensors(call)
         judged = [place for place, tensor in enumerate(originals) if is_judged(call.op.name, tensor)]
         if not judged:
             raise CancelledError("its result has no tensor to compare")
@@ -64,13 +64,6 @@ class ForwardCheck(Perturbing):
                 (place if is_several else None, originals[place], largest_deviation(originals[place], results[place]))
                 for place in judged
             ]
-
-
-def subject_tensors(call: Call) -> list[torch.Tensor]:
-    """Return a call's tensors as they are now, each once."""
-    return list(
-        {id(each): each for value in (*call.args, *call.kwargs.values()) for each in tensors_of(value)}.values()
-    )
 
 
 def is_judged(api: str, tensor: torch.Tensor) -> bool:
@@ -104,10 +97,17 @@ def add_all(
 
 
 def check_sentences(verdicts: Verdicts, calls: SelectedCalls) -> list[str]:
-    """Return what came of a check: how many calls were perturbed, how many deviate, what was left out and why."""
+    """Return what came of a check: how many calls were perturbed, how many deviate, and what was left out."""
     rows = verdicts.table.rows if verdicts.table is not None else 0
-    said = [f"perturbed {counted(verdicts.perturbed, 'call')} with {verdicts.mode}"]
-    said.append(f"{counted(rows, 'result')} beyond the thresholds")
-    said += [f"{counted(number, 'call')} left out: {reason}" for reason, number in verdicts.cancelled.most_common(5)]
+    return [
+        f"perturbed {counted(verdicts.perturbed, 'call')} with {verdicts.mode}",
+        f"{counted(rows, 'result')} beyond the thresholds",
+        *left_out_sentences(verdicts, calls),
+    ]
+
+
+def left_out_sentences(verdicts: Verdicts, calls: SelectedCalls) -> list[str]:
+    """Return what was left out and why, and the names that never came up."""
+    said = [f"{counted(number, 'call')} left out: {reason}" for reason, number in verdicts.cancelled.most_common(5)]
     missing = calls.unmatched()
     return [*said, *([f"never seen: {', '.join(missing)}"] if missing else [])]

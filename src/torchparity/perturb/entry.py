@@ -7,7 +7,9 @@ from collections.abc import Callable
 from torchparity.config import FreeBenchmarkTask
 from torchparity.errors import ConfigError
 from torchparity.naming import is_call_name
+from torchparity.perturb.backward_checking import BackwardCheck
 from torchparity.perturb.checking import ForwardCheck
+from torchparity.perturb.fixing import Fix
 from torchparity.perturb.perturbations import perturbation
 from torchparity.perturb.perturbing import Perturbing
 from torchparity.perturb.selected_calls import SelectedCalls
@@ -27,4 +29,5 @@ def perturbing_for(block: FreeBenchmarkTask, step: Callable[[], int]) -> Perturb
         thresholds = LearnedThresholds(block.preheat_step, block.max_sample)
     calls = SelectedCalls(block.scope, block.list, block.max_calls_per_api)
     mode = perturbation(block.pert_mode)
-    return ForwardCheck(calls, Verdicts(mode, thresholds, step), mode)
+    kind = Fix if block.handler_type == "fix" else BackwardCheck if block.fuzz_stage == "backward" else ForwardCheck
+    return kind(calls, Verdicts(mode, thresholds, step), mode)

@@ -12,7 +12,7 @@ from torchparity.calls import Call, Interest, Listener, attempted, text_of
 from torchparity.ops import Kind, Op
 from torchparity.perturb.rerunning import Autocasting, RandomState
 from torchparity.perturb.selected_calls import SelectedCalls
-from torchparity.perturb.subject import CancelledError, Subject, subject_of
+from torchparity.perturb.subject import CancelledError, Subject, call_tensors, subject_of, versions_of
 from torchparity.perturb.verdicts import Verdicts
 
 
@@ -23,6 +23,7 @@ class Held:
     subject: Subject
     random: RandomState
     autocasting: Autocasting
+    versions: list[int]  # of the call's tensors
 
 
 class Perturbing(Listener):
@@ -86,7 +87,8 @@ class Perturbing(Listener):
         if call.op.leaves_unwritten:
             raise CancelledError("it returns memory that nobody has written")
         subject = subject_of(call, lambda tensor: self.copied(tensor, is_written=call.writes))
-        return Held(subject, RandomState(call), Autocasting([tensor.device for tensor in subject.tensors]))
+        autocasting = Autocasting([tensor.device for tensor in subject.tensors])
+        return Held(subject, RandomState(call), autocasting, versions_of(call_tensors(call)))
 
 
 def check_draws_nothing(held: Held) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,16 +37,12 @@ class Subject:
         return args, {key: mapped(value, replaced) for key, value in self.kwargs.items()}
 
 
-def subject_of(call: Call, copy: Change | None = None) -> Subject:
-    """Return a call's arguments, with copies of its tensors where `copy` makes them; refuse what cannot be copied."""
-    found = {id(tensor): tensor for value in (*call.args, *call.kwargs.values()) for tensor in tensors_of(value)}
-    for tensor in found.values():
+def subject_of(call: Call, copy: Change) -> Subject:
+    """Return a call's arguments with other tensors, as `copy` makes them; refuse kinds that cannot be copied."""
+    found = call_tensors(call)
+    for tensor in found:
         _check_kind(tensor)
-    if not found:
-        return Subject(call.op.name, call.args, call.kwargs, [])
-    if copy is None:
-        return Subject(call.op.name, call.args, call.kwargs, list(found.values()))
-    copies = {key: copy(tensor) for key, tensor in found.items()}
+    copies = {id(tensor): copy(tensor) for tensor in found}
 
     def copied(value: Any) -> Any:
         return copies[id(value)] if isinstance(value, torch.Tensor) else value
@@ -54,6 +50,17 @@ def subject_of(call: Call, copy: Change | None = None) -> Subject:
     args = [mapped(value, copied) for value in call.args]
     kwargs = {key: mapped(value, copied) for key, value in call.kwargs.items()}
     return Subject(call.op.name, args, kwargs, list(copies.values()))
+
+
+def call_tensors(call: Call) -> list[torch.Tensor]:
+    """Return a call's tensors as they are now, each once."""
+    found = (tensor for value in (*call.args, *call.kwargs.values()) for tensor in tensors_of(value))
+    return list({id(tensor): tensor for tensor in found}.values())
+
+
+def versions_of(tensors: Iterable[torch.Tensor]) -> list[int]:
+    """Return the version counters of tensors; those made in inference mode have none."""
+    return [0 if tensor.is_inference() else tensor._version for tensor in tensors]
 
 
 def mapped(value: Any, change: Change) -> Any:

@@ -1,0 +1,82 @@
+"""Checking changes no bit of a training, whatever the perturbation and the stage."""
+
+from __future__ import annotations
+
+import csv
+
+import pytest
+import torch
+
+from tests.properties.test_inert import same
+from tests.support.zoo import ZOO, Training
+from torchparity import PrecisionDebugger
+
+MODES = ("improve_precision", "bit_noise", "add_noise", "change_value", "no_change", "to_cpu")
+STEPS = 2
+
+
+def settings(mode, stage):
+    backward = {"fuzz_stage": "backward", "list": ["."]} if stage == "backward" else {}
+    return {"pert_mode": mode, "fuzz_device": "cpu" if mode == "to_cpu" else "device", **backward}
+
+
+def trained(name, **fields):
+    """Train one animal, watched where there are fields; return everything that a tool must not change."""
+    training = Training(ZOO[name])
+    debugger = PrecisionDebugger(task="free_benchmark", **fields) if fields else None
+    for _ in range(STEPS):
+        if debugger is not None:
+            debugger.start(training.model)
+        training.step()
+        if debugger is not None:
+            debugger.stop()
+            debugger.step()
+    PrecisionDebugger.close()
+    return training.state()
+
+
+def rows(folder):
+    with (folder / "free_benchmark.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.fixture(scope="module")
+def bare():
+    """The state of each animal that nobody watched."""
+    return {name: trained(name) for name in ZOO}
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("stage", ["forward", "backward"])
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", ZOO)
+def test_training_is_bit_identical_and_sound_float32_gives_no_row(name, mode, stage, bare, tmp_path, capsys, caplog):
+    state = trained(name, dump_path=tmp_path, **settings(mode, stage))
+
+    for part in bare[name]:
+        assert same(state[part], bare[name][part]), part
+    said = capsys.readouterr().out
+    assert said.startswith("torchparity: perturbed ") and " raised " not in said
+    assert "could not perturb" not in caplog.text
+    if name != "autocast":  # all others compute in float32
+        assert rows(tmp_path) == []
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("name", ["resnet", "in-place", "moe"])
+def test_caller_s_tensors_keep_their_versions_and_strides(name, tmp_path):
+    def traced(**fields):
+        seen = []
+
+        class Seeing(torch.overrides.TorchFunctionMode):
+            def __torch_function__(self, func, types, args=(), kwargs=None):
+                output = func(*args, **(kwargs or {}))
+                for tensor in (value for value in args if isinstance(value, torch.Tensor)):
+                    seen.append((func.__name__, tensor._version, tensor.stride(), tensor.requires_grad))
+                return output
+
+        with Seeing():
+            trained(name, **fields)
+        return seen
+
+    assert traced(dump_path=tmp_path, pert_mode="bit_noise") == traced()
