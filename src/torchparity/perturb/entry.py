@@ -13,6 +13,8 @@ from torchparity.perturb.fixing import Fix
 from torchparity.perturb.perturbations import perturbation
 from torchparity.perturb.perturbing import Perturbing
 from torchparity.perturb.selected_calls import SelectedCalls
+from torchparity.perturb.significance.listener import Significance
+from torchparity.perturb.significance.noise import LastBits
 from torchparity.perturb.thresholds import FixedThresholds, LearnedThresholds, Thresholds
 from torchparity.perturb.verdicts import Verdicts
 
@@ -28,6 +30,9 @@ def perturbing_for(block: FreeBenchmarkTask, step: Callable[[], int]) -> Perturb
     if block.if_preheat:
         thresholds = LearnedThresholds(block.preheat_step, block.max_sample)
     calls = SelectedCalls(block.scope, block.list, block.max_calls_per_api)
+    if block.significance:
+        noise = LastBits()
+        return Significance(calls, Verdicts(noise, thresholds, step), block.significance, noise)
     mode = perturbation(block.pert_mode)
     kind = Fix if block.handler_type == "fix" else BackwardCheck if block.fuzz_stage == "backward" else ForwardCheck
     return kind(calls, Verdicts(mode, thresholds, step), mode)

@@ -56,7 +56,7 @@ class Perturbing(Listener):
             return None
         held = self.within(call.name, lambda: self._held(call))
         if held is not None and not held.subject.tensors:
-            self.verdicts.cannot_take(call.op.name, call.name)
+            self.verdicts.cannot_take(call.op.name, call.name, was_asked_for=self.calls.is_narrowed)
             return None
         return held
 

@@ -21,6 +21,11 @@ class SelectedCalls:
         self._seen: dict[str, None] = {}
         self._step, self._taken = -1, Counter[str]()
 
+    @property
+    def is_narrowed(self) -> bool:
+        """True where calls were asked for by name."""
+        return bool(self._asked)
+
     def may_take(self, op: Op) -> bool:
         """Tell whether a call of a function may be one of them."""
         if self._scope:

@@ -79,10 +79,10 @@ class Verdicts:
         self.cancelled[reason] += 1
         _log.info("torchparity: Free Benchmark: For %s, %s. Cancel perturbation.", name, reason)
 
-    def cannot_take(self, api: str, name: str) -> None:
-        """Note that a call has no tensor to perturb; a warning, but once for each API."""
+    def cannot_take(self, api: str, name: str, *, was_asked_for: bool) -> None:
+        """Note that a call has no tensor to perturb: with a warning, once for each API that was asked for."""
         self.cancelled["it has no tensor"] += 1
-        level = logging.INFO if api in self._warned_of else logging.WARNING
+        level = logging.WARNING if was_asked_for and api not in self._warned_of else logging.INFO
         self._warned_of.add(api)
         _log.log(level, "torchparity: Free benchmark: the types of the inputs of %s are not supported.", name)
 

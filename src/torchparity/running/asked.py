@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from torchparity.config import CaptureConfig, RecordingLevel, RecordingTask, capture_config
@@ -24,6 +24,7 @@ class Asked:
     stop_after: bool = False
     overwrite: bool = False
     checksum_every: int | None = None  # steps
+    perturbing: Mapping[str, object] = field(default_factory=dict)  # the block of task free_benchmark
     command: Sequence[str] = ()  # the words that start the script
 
     @property
@@ -41,10 +42,11 @@ class Asked:
         steps = None if self.steps is None else [part.strip() for part in self.steps.split(",")]
         settings = {
             "dump_path": str(self.folder),
-            "level": "L1" if self.task == "overflow_check" else self.level,
+            "level": "L1" if self.task in ("overflow_check", "free_benchmark") else self.level,
             "task": self.task,
             "step": steps,
             "overwrite": self.overwrite,
+            "free_benchmark": dict(self.perturbing),
         }
         return capture_config(settings, source="torchparity run")
 
