@@ -2,42 +2,26 @@
 
 from __future__ import annotations
 
-import csv
-
 import pytest
 import torch
 
-from tests.properties.test_inert import same
+from tests.support.perturbing import MODES, mode_fields, rows_in, same
 from tests.support.zoo import ZOO, Training
 from torchparity import PrecisionDebugger
 
-MODES = ("improve_precision", "bit_noise", "add_noise", "change_value", "no_change", "to_cpu")
-STEPS = 1
-
-
-def settings(mode, stage):
-    backward = {"fuzz_stage": "backward", "list": ["."]} if stage == "backward" else {}
-    return {"pert_mode": mode, "fuzz_device": "cpu" if mode == "to_cpu" else "device", **backward}
-
 
 def trained(name, **fields):
-    """Train one animal, watched where there are fields; return everything that a tool must not change."""
+    """Train one animal for a step, watched where there are fields; return everything that a tool must not change."""
     training = Training(ZOO[name])
     debugger = PrecisionDebugger(task="free_benchmark", **fields) if fields else None
-    for _ in range(STEPS):
-        if debugger is not None:
-            debugger.start(training.model)
-        training.step()
-        if debugger is not None:
-            debugger.stop()
-            debugger.step()
+    if debugger is not None:
+        debugger.start(training.model)
+    training.step()
+    if debugger is not None:
+        debugger.stop()
+        debugger.step()
     PrecisionDebugger.close()
     return training.state()
-
-
-def rows(folder):
-    with (folder / "free_benchmark.csv").open(newline="") as file:
-        return list(csv.DictReader(file))
 
 
 @pytest.fixture(scope="module")
@@ -51,22 +35,34 @@ def bare():
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", ZOO)
 def test_training_is_bit_identical_and_sound_float32_gives_no_row(name, mode, stage, bare, tmp_path, capsys, caplog):
-    state = trained(name, dump_path=tmp_path, **settings(mode, stage))
+    backward = {"fuzz_stage": "backward", "list": ["."]} if stage == "backward" else {}
+
+    state = trained(name, dump_path=tmp_path, **mode_fields(mode), **backward)
 
     for part in bare[name]:
         assert same(state[part], bare[name][part]), part
     said = capsys.readouterr().out
     assert said.startswith("torchparity: perturbed ") and " raised " not in said
+    assert not caplog.records, caplog.text
     if mode in ("bit_noise", "add_noise", "no_change", "to_cpu"):
         assert not said.startswith("torchparity: perturbed 0 calls")
-    assert "could not perturb" not in caplog.text
     if name != "autocast":  # all others compute in float32
-        assert rows(tmp_path) == []
+        assert rows_in(tmp_path) == []
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("name", ["vit", "in-place", "lstm"])
+def test_significance_changes_nothing_either(name, bare, tmp_path):
+    state = trained(name, dump_path=tmp_path, significance=2)
+
+    for part in bare[name]:
+        assert same(state[part], bare[name][part]), part
+    assert rows_in(tmp_path, "significance.csv")
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("name", ["resnet", "in-place", "moe"])
-def test_caller_s_tensors_keep_their_versions_and_strides(name, tmp_path):
+def test_the_caller_s_tensors_keep_their_versions_and_strides(name, tmp_path):
     def traced(**fields):
         seen = []
 

@@ -97,12 +97,11 @@ def _perturbing(options: Namespace) -> dict[str, object]:
         "fuzz_stage": options.fuzz_stage,
         "list": None if options.names is None else options.names.split(","),
         "significance": None if options.significance is None else _whole(options.significance),
-        "fuzz_device": "cpu" if options.pert_mode == "to_cpu" else None,
     }
     block = {field: value for field, value in given.items() if value is not None}
     if block and options.task != "free_benchmark":
-        raise ConfigError(f"{', '.join(block)} are settings of --task free_benchmark; the task is {options.task}.")
-    return block
+        raise ConfigError(f"{', '.join(block)}: only for --task free_benchmark; the task is {options.task}.")
+    return {**block, "fuzz_device": "cpu"} if options.pert_mode == "to_cpu" else block
 
 
 def _whole(text: str) -> int | str:

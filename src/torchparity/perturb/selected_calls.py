@@ -18,6 +18,7 @@ class SelectedCalls:
         self._scope, self._listed = frozenset(map(forward_of, scope)), [text.lower() for text in listed]
         self._asked, self._most = (*scope, *listed), most
         self._matched: set[str] = set()
+        self._functions: dict[str, None] = {}  # that were called, by their name and its last part
         self._seen: dict[str, None] = {}
         self._step, self._taken = -1, Counter[str]()
 
@@ -28,6 +29,7 @@ class SelectedCalls:
 
     def may_take(self, op: Op) -> bool:
         """Tell whether a call of a function may be one of them."""
+        self._functions[op.name] = self._functions[op.name.rpartition(".")[2]] = None
         if self._scope:
             return any(name.startswith(f"{op.name}.") for name in self._scope)
         return not self._listed or any(_may_be_in(text, op.name.lower()) for text in self._listed)
@@ -47,7 +49,7 @@ class SelectedCalls:
     def unmatched(self) -> list[str]:
         """Return the names that were asked for and never came up, each with the nearest that did."""
         missing = [name for name in self._asked if forward_of(name) not in self._matched and name not in self._matched]
-        hints = {name: nearest(name, self._seen).strip() for name in dict.fromkeys(missing)}
+        hints = {name: nearest(name, (*self._seen, *self._functions)).strip() for name in dict.fromkeys(missing)}
         return [f"{name} ({hint})" if hint else name for name, hint in hints.items()]
 
     def _is_asked_for(self, name: str) -> bool:
