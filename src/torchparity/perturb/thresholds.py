@@ -68,14 +68,17 @@ class LearnedThresholds:
         self._called[api] += 1
         if not self.is_learning(step):
             return True
-        if self.sampled[api] >= self.most:
-            return False
-        calls = max(self._called_before[api], self._each_step)
-        first = (step - (self._first or 0)) * self._each_step % calls
-        if (number - first) % calls >= self._each_step:
+        if self.sampled[api] >= self.most or not self._is_turn_of(number, self._called_before[api], step):
             return False
         self.sampled[api] += 1
         return True
+
+    def _is_turn_of(self, number: int, calls: int, step: int) -> bool:
+        """Tell whether a step samples this call of an API, which was called so many times in the step before."""
+        if not calls:
+            return number < self._each_step
+        first = (step - (self._first or 0)) * self._each_step % calls
+        return (number - first) % calls < self._each_step
 
     def is_learning(self, step: int) -> bool:
         """Tell whether a step is one of the first."""
