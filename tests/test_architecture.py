@@ -65,7 +65,7 @@ ALLOWED = {
         *("calls", "config", "devices", "errors", "naming", "ops", "plugins", "recording", "records", "report"),
         *("storage", "tensors", "text", "whole_file"),
     },
-    "overflow": {"check", "errors", "naming", "overwrites", "records", "storage", "text"},
+    "overflow": {"check", "errors", "naming", "overwrites", "records", "storage", "tensors"},
     "in_lockstep": {"calls", "comparing", "devices", "errors", "recording", "storage"},
     "report": {"errors", "naming", "records", "summaries", "text", "whole_file"},
     "cli": {
@@ -121,7 +121,7 @@ ROOMS = {
     "check": {
         "judging": set(),
         "emulation": set(),
-        "exhaustive": {"judging"},
+        "exhaustive": {"emulation", "judging"},
         "two_checks": {"judging"},
         "collection": set(),
         "cases": set(),

@@ -14,10 +14,12 @@ from torchparity.naming import (
     RECOMPUTE_MARK,
     RecordName,
     backward_of,
+    call_of,
     canonical_operator,
     family_of,
     flatten,
     forward_of,
+    forward_of_call,
     is_module_name,
     parse_record,
     split_item,
@@ -237,6 +239,29 @@ def test_a_second_backward_belongs_to_the_same_forward():
 @pytest.mark.parametrize("name", ["x.forward.0.debug", "Module.forward.Linear.parameters_grad", "optimizer", ""])
 def test_a_name_without_a_direction_has_no_other(name):
     assert backward_of(name) == forward_of(name) == name
+
+
+@pytest.mark.parametrize(
+    ("forward", "call"),
+    [
+        ("Functional.conv2d.0.forward", "Functional.conv2d.0"),
+        ("Torch.linalg.norm.12.forward", "Torch.linalg.norm.12"),
+        ("Torch.exp.3.forward#recompute", "Torch.exp.3#recompute"),
+    ],
+)
+def test_a_call_is_named_without_its_direction(forward, call):
+    assert call_of(forward) == call
+    assert forward_of_call(call) == forward
+
+
+@pytest.mark.parametrize("call", ["Functional.conv2d.0", "Functional*conv2d*0", "Functional_conv2d_0"])
+def test_a_call_may_be_named_with_stars_and_underscores(call):
+    assert forward_of_call(call) == "Functional.conv2d.0.forward"
+
+
+def test_what_is_no_call_has_no_forward_record():
+    with pytest.raises(RecordNameError):
+        forward_of_call("nonsense")
 
 
 def test_names_are_taken_apart_in_one_file():

@@ -16,11 +16,11 @@ from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
 
-import msgspec
 import torch
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils._pytree import tree_leaves
 
+from tests.check.recorded_zoo import without_values
 from torchparity.calls import attempted
 from torchparity.check.cases import Case, cases_of
 from torchparity.check.checking import check_case
@@ -114,24 +114,15 @@ def _checked(entry: Entry, cases: list[Case], data: str, device: torch.device) -
     return entry
 
 
-def without_values(case: Case) -> Case:
-    """Return a case as a run with task statistics has it."""
-
-    def change(record):
-        return record and record.replace_tensors(
-            lambda _, leaf: msgspec.structs.replace(leaf, data_name=None, stored_in=None)
-        )
-
-    return Case(case.name, case.api, case.operator, change(case.forward), change(case.backward), case.part)
-
-
 def _text(status: Status | None) -> str | None:
     return None if status is None else str(status)
 
 
 def table(found: list[Entry]) -> str:
     """Return the numbers of each dtype and kind of data, then every entry that was not judged or failed."""
-    lines = [f"{'dtype':10} {'data':7} {'entries':>7} {'judged':>7} {'share':>6} {'error':>6} {'warning':>8} {'skipped':>8}"]
+    lines = [
+        f"{'dtype':10} {'data':7} {'entries':>7} {'judged':>7} {'share':>6} {'error':>6} {'warning':>8} {'skipped':>8}"
+    ]
     for kind, data in dict.fromkeys((entry.dtype, entry.data) for entry in found):
         here = [entry for entry in found if (entry.dtype, entry.data) == (kind, data)]
         counts = Counter(entry.status for entry in here)

@@ -16,7 +16,7 @@ def test_without_arguments_the_help_is_printed(capsys):
     assert code == 0
     assert printed.err == ""
     for command in cli.command_names():
-        assert re.search(rf"^ +{command} ", printed.out, re.MULTILINE)
+        assert re.search(rf"^ +{command}\s", printed.out, re.MULTILINE)
 
 
 @pytest.mark.parametrize(

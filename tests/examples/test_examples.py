@@ -18,6 +18,7 @@ SAYS = {
     "training_loop": "steps        0, 50",
     "msprobe_config": "task, level  statistics with checksums, mix",
     "hugging_face": "The runs agree within rounding",
+    "overflow": "The Torch.softmax.0 overflow is an abnormal overflow.",
     "two_devices": "The runs agree" if torch.cuda.is_available() else "different dtypes, bfloat16 against float32",
 }
 

@@ -16,11 +16,11 @@ from pathlib import Path
 import numpy as np
 
 from tests.support.runs import write_linear_run, write_ptdbg
-from torchparity import RunWriter, open_run, plugins
+from torchparity import RunPart, RunWriter, open_run, plugins
 from torchparity.errors import ParityError
 from torchparity.kernels.reference import profile
 from torchparity.records import Record, TensorLeaf
-from torchparity.storage import summarise
+from torchparity.storage import open_info_files, summarise, write_info_files
 
 SECONDS = 1
 FORBIDDEN = ("os.system", "os.exec", "os.posix_spawn", "os.fork", "subprocess.Popen", "pickle.find_class", "compile")
@@ -77,18 +77,29 @@ def prepare(target: str, folder: Path) -> tuple[Path, Path]:
         writer.close()
         return run, next(run.rglob("journal.jsonl"))
     write_linear_run(run, tensor_format="pt" if target == "pt" else "safetensors")
+    if target.endswith("_info"):
+        files = write_info_files(folder, 0, open_run(run).parts, real_data=True)
+        files.backward.write_text('{"Functional.linear.0": [{"type": "torch.Tensor", "dtype": "float", "shape": [2]}]}')
+        return files.forward, folder / f"{target}_0.json"
     pattern = {"dump.json": "dump.json", "stack.json": "stack.json", "shard": "*.safetensors", "pt": "*.pt"}[target]
     return run, sorted(run.rglob(pattern))[0]
+
+
+def parts_of(run: Path) -> list[RunPart]:
+    if run.is_file():
+        return [open_info_files(run, run.with_name("backward_info_0.json"))]
+    opened = open_run(run)
+    summarise(opened, opened.parts)
+    return opened.parts
 
 
 def read_everything(run: Path) -> tuple[bool, bool]:
     """Read all that a run offers; return whether anything was refused and whether anything was read."""
     refused, read = False, False
     try:
-        opened = open_run(run)
-        refused |= any(part.problems for part in summarise(opened, opened.parts).parts)
-        for part in opened.parts:
-            refused |= bool(part.verify())
+        parts = parts_of(run)
+        for part in parts:
+            refused |= bool(part.problems or part.verify())
             read |= bool(part.records)
             for _, leaf in part.tensors():
                 try:

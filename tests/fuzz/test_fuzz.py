@@ -18,7 +18,13 @@ CASES = int(os.environ.get("TORCHPARITY_FUZZ_CASES", "250"))
 
 
 @pytest.mark.fuzz
-@pytest.mark.parametrize("target", ["dump.json", "shard", "pt", "journal", "stack.json", "pkl", "npy"])
+@pytest.mark.parametrize(
+    "target",
+    [
+        *("dump.json", "shard", "pt", "journal", "stack.json", "pkl", "npy"),
+        *("forward_info", "backward_info", "stack_info"),
+    ],
+)
 def test_mutated_files_are_answered_with_a_sentence(target, tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "tests.fuzz.mutate", target, str(CASES), str(tmp_path)],

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-import torch
 
-from tests.support.bits import same_bits
+from tests.support.bits import same
 from tests.support.processes import run_python
 from tests.support.zoo import ZOO, Training
 from torchparity import open_run
@@ -16,16 +15,6 @@ TASKS = {
     "md5": {"task": "statistics", "settings": {"statistics": {"summary_mode": "md5"}}},
     "tensor": {"task": "tensor"},
 }
-
-
-def same(left, right) -> bool:
-    if isinstance(left, torch.Tensor):
-        return isinstance(right, torch.Tensor) and same_bits(left, right)
-    if isinstance(left, dict):
-        return left.keys() == right.keys() and all(same(left[key], right[key]) for key in left)
-    if isinstance(left, (list, tuple)):
-        return len(left) == len(right) and all(map(same, left, right))
-    return left == right
 
 
 @pytest.fixture(scope="module")

@@ -32,11 +32,16 @@ class Side:
 
 @dataclass(frozen=True)
 class Alone:
-    """Results of a call on a device and in float64; `is_real` is False where arguments were drawn at random."""
+    """Results of a call on a device and in float64.
+
+    `is_real` is False where arguments were drawn at random. `is_narrowed` is True where an argument is no longer
+    finite in the dtype that autocast gives it on the way in.
+    """
 
     device: Side
     truth: Side
     is_real: bool
+    is_narrowed: bool
 
 
 def run_alone(
@@ -58,8 +63,10 @@ def run_alone(
     truth = attempted(lambda: run(performed.call, way))
     if isinstance(truth, Exception):
         return f"float64 raised {first_line(truth)}"
-    is_real = performed.call.arguments.is_real
-    return Alone(_side(performed.device), _side(truth), is_real)
+    arguments = performed.call.arguments
+    given = [each.tensor for each in arguments.inputs() if each.tensor.is_floating_point()]
+    is_narrowed = case.uses_autocast and not all(bool(torch.isfinite(tensor).all()) for tensor in given)
+    return Alone(_side(performed.device), _side(truth), arguments.is_real, is_narrowed)
 
 
 def _side(results: Results) -> Side:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from torchparity.check.cases import CannotRun, Case, reason_to_skip
-from torchparity.check.execution import Performed, Results, perform
+from torchparity.check.execution import Performed, Results, perform, reason_without_gradients, turned
 from torchparity.check.judging import Judgement, Outcome, Status, join, judge, judge_distribution, skipped
 from torchparity.check.results import CaseResult, skipped_case
 from torchparity.check.selection import Selection
@@ -48,7 +48,7 @@ def _judged(case: Case, performed: Performed) -> CaseResult:
     forward = [*_outputs(case, performed)]
     backward = [*_gradients(case, performed)] if case.backward is not None else []
     problem = performed.device.gradient_problem or performed.reference.gradient_problem
-    messages = [performed.note, f"The backward pass raised {problem}." if problem else ""]
+    messages = [performed.note, f"No gradients: {problem}." if problem else ""]
     messages += [row.message for row in (*forward, *backward) if row.status is not Status.PASS and row.message]
     return CaseResult(
         case.name,
@@ -72,26 +72,31 @@ def _outputs(case: Case, performed: Performed) -> Iterator[Judgement]:
 
 def _gradients(case: Case, performed: Performed) -> Iterator[Judgement]:
     device, reference = performed.device, performed.reference
+    reason = reason_without_gradients(case.operator)
     for path in dict.fromkeys([*device.gradients, *reference.gradients]):
         name = f"{case.name}.backward.output.{path}"
-        if device.gradients.get(path) is None and reference.gradients.get(path) is None:
+        if reason is not None:
+            yield skipped(name, f"Not compared: {reason}.")
+        elif device.gradients.get(path) is None and reference.gradients.get(path) is None:
             yield skipped(name, _NO_GRADIENT)
         else:
             yield _judgement(performed, name, lambda results: results.gradients, path)
 
 
 def _judgement(performed: Performed, name: str, values: _Values, path: str) -> Judgement:
-    def emulate(number: int) -> Any:
-        results = performed.emulated(number)
-        return None if results is None else values(results).get(path)
+    truth = values(performed.reference).get(path)
+
+    def comparable(results: Results | None) -> Any:
+        found = None if results is None else values(results).get(path)
+        return turned(performed.case.operator, path, found, truth)
 
     outcome = Outcome(
         performed.case.api,
         name,
-        values(performed.device).get(path),
-        values(performed.reference).get(path),
-        values(performed.same_dtype).get(path) if performed.same_dtype else None,
-        emulate if performed.can_emulate else None,
+        comparable(performed.device),
+        truth,
+        comparable(performed.same_dtype),
+        (lambda number: comparable(performed.emulated(number))) if performed.can_emulate else None,
     )
     if performed.reference.has_drawn:
         return judge_distribution(outcome, zero_share=_zero_share(performed))

@@ -7,13 +7,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import torch
+
+from torchparity.check.cases import Case
 from torchparity.check.checking import check_case
 from torchparity.check.execution import device_named
 from torchparity.check.judging import Status
 from torchparity.check.processes import results_of_processes, undisturbed
+from torchparity.check.reproduction import ErrorData
 from torchparity.check.results import CaseResult, ResultFiles, write_tables
 from torchparity.check.selection import Selection
-from torchparity.check.source import RunSource
+from torchparity.check.source import Source
 
 Show = Callable[[str, int, int], None]
 
@@ -54,7 +58,7 @@ class CheckSummary:
             self.warned.append(result)
 
 
-def check_run(source: RunSource, options: CheckOptions, show: Show | None = None) -> CheckSummary:
+def check_run(source: Source, options: CheckOptions, show: Show | None = None) -> CheckSummary:
     """Check every call of a run alone; an interrupt from the keyboard keeps what is done."""
     devices = [device_named(word) for word in options.devices] or [device_named(None)]
     selection = options.selection
@@ -70,8 +74,22 @@ def check_run(source: RunSource, options: CheckOptions, show: Show | None = None
         else:
             results = (check_case(cases[index], devices[0], selection).result for index in waiting)
         _collect(results, files, summary, show)
+        if options.error_data is not None and summary.failed:
+            _save(cases, summary, devices[0], options.error_data)
     summary.files += write_tables(files.result, files.details, options.formats)
     return summary
+
+
+def _save(cases: Sequence[Case], summary: CheckSummary, device: torch.device, folder: Path) -> None:
+    """Run the calls that failed once more, which gives the same, and save everything about them."""
+    failed = {result.name for result in summary.failed}
+    with ErrorData(folder, str(device)) as saved:
+        for case in cases:
+            if case.name in failed:
+                again = check_case(case, device)
+                if again.performed is not None:
+                    saved.add(again.result, again.performed)
+    summary.files.append(folder)
 
 
 def _collect(results: Iterator[CaseResult], files: ResultFiles, summary: CheckSummary, show: Show | None) -> None:

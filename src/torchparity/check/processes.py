@@ -19,14 +19,15 @@ from torchparity.check.cases import Case
 from torchparity.check.checking import check_case
 from torchparity.check.results import CaseResult, skipped_case
 from torchparity.check.selection import Selection
-from torchparity.check.source import RunSource
+from torchparity.check.source import Source
+from torchparity.devices import all_devices
 
 _AT_ONCE = 8  # calls that a process is handed together
 _AHEAD = 4  # such handfuls that wait for each process
 
 
 def results_of_processes(
-    source: RunSource, selection: Selection, numbers: Sequence[int], devices: Sequence[torch.device], processes: int
+    source: Source, selection: Selection, numbers: Sequence[int], devices: Sequence[torch.device], processes: int
 ) -> Iterator[CaseResult]:
     """Yield the results of the calls with these numbers, in their order; a call that ends its process is skipped."""
     count = max(processes, len(devices))
@@ -49,19 +50,21 @@ def results_of_processes(
 @contextmanager
 def undisturbed() -> Iterator[None]:
     """Leave the caller's random numbers and warnings as they are, whatever the checked calls draw and warn of."""
-    state = torch.get_rng_state()
+    generators = [generator for device in all_devices() for generator in device.generators()]
+    states = [generator.get_state() for generator in generators]
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        torch.set_rng_state(state)
+        for generator, state in zip(generators, states, strict=True):
+            generator.set_state(state)
 
 
 class _Lane:
     """One process at a time, on one device; a new one where the last has died."""
 
-    def __init__(self, source: RunSource, selection: Selection, device: str, count: int) -> None:
+    def __init__(self, source: Source, selection: Selection, device: str, count: int) -> None:
         self._work = source, selection, device
         self._threads = max(1, (os.cpu_count() or 1) // count)
         self._pool = self._new_pool()
@@ -103,11 +106,11 @@ def _prepare(threads: int) -> None:
     warnings.simplefilter("ignore")
 
 
-def _results(source: RunSource, selection: Selection, device: str, numbers: tuple[int, ...]) -> list[CaseResult]:
+def _results(source: Source, selection: Selection, device: str, numbers: tuple[int, ...]) -> list[CaseResult]:
     cases = _cases(source, selection)
     return [check_case(cases[number], torch.device(device), selection).result for number in numbers]
 
 
 @cache
-def _cases(source: RunSource, selection: Selection) -> list[Case]:
+def _cases(source: Source, selection: Selection) -> list[Case]:
     return selection.cases(source.part())

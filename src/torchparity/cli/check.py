@@ -20,7 +20,7 @@ from torchparity.text import counted
 
 if TYPE_CHECKING:
     from torchparity.check.entry import CheckOptions, CheckSummary
-    from torchparity.check.source import RunSource as Source
+    from torchparity.check.source import Source
 
 _MOST_SHOWN = 5
 _MOST_PROCESSES = 64
@@ -31,9 +31,11 @@ ERROR_DATA = Path("ut_error_data")
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("run", nargs="?", type=Path, metavar="RUN", help="run of level L1, its folder or dump.json")
-    parser.add_argument("-api_info", type=Path, metavar="JSON", help="RUN, as msprobe spells it")
+    parser.add_argument("-api_info", "--api_info", type=Path, metavar="JSON", help="RUN, as msprobe spells it")
     parser.add_argument("--step", metavar="N", help="step to check; default: the first")
     parser.add_argument("--rank", metavar="N", help="rank to check; default: the first")
+    parser.add_argument("--exhaustive", metavar="LIST", help="unary APIs to run on all 65,536 inputs, such as exp,gelu")
+    parser.add_argument("--dtype", default="bfloat16", metavar="LIST", help="of --exhaustive: float16,bfloat16")
     add_common_arguments(parser)
 
 
@@ -72,14 +74,36 @@ def add_common_arguments(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
+    if options.exhaustive is not None:
+        return _check_exhaustively(options)
     path = options.run or options.api_info
     if path is None:
         raise ConfigError("check needs a run: torchparity check RUN, or torchparity check --exhaustive exp.")
-    _need_torch()
-    from torchparity.check.source import RunSource
+    need_torch()
+    from torchparity.check.source import source_at
 
     step, rank = (whole_number(word, f"--{name}") for name, word in (("step", options.step), ("rank", options.rank)))
-    return check_source(RunSource(path=path, step=step, rank=rank), options)
+    return check_source(source_at(path, step=step, rank=rank), options)
+
+
+def _check_exhaustively(options: Namespace) -> int:
+    need_torch()
+    from torchparity.check.execution import device_named
+    from torchparity.check.exhaustive import COLUMNS, check_exhaustively
+
+    device = device_named(options.device[0] if options.device else None)
+    print(f"All 65,536 inputs on {device}, against float64:")
+    print(" | ".join(COLUMNS))
+    worst: set[str] = set()
+    for found in check_exhaustively(words(options.exhaustive), words(options.dtype), device):
+        print(" | ".join(found.cells()), flush=True)
+        worst.add(str(found.status))
+    return int(bool(worst & _failing(options)))
+
+
+def _failing(options: Namespace) -> set[str]:
+    """Return the statuses that the command is to exit with 1 for."""
+    return {"error": {"error"}, "warning": {"error", "warning"}, "never": set[str]()}[options.fail_on]
 
 
 def check_source(source: Source, options: Namespace) -> int:
@@ -92,8 +116,7 @@ def check_source(source: Source, options: Namespace) -> int:
     _print(summary)
     if summary.was_interrupted:
         return _INTERRUPTED
-    failing = {"error": ["error"], "warning": ["error", "warning"], "never": []}[options.fail_on]
-    return int(any(summary.counts[word] for word in failing))
+    return int(any(summary.counts[word] for word in _failing(options)))
 
 
 def asked(options: Namespace) -> CheckOptions:
@@ -134,7 +157,8 @@ def whole_number(word: str | None, option: str) -> int | None:
     return None if word is None else int(word)
 
 
-def _need_torch() -> None:
+def need_torch() -> None:
+    """Raise where torch is not installed."""
     from importlib.util import find_spec
 
     if find_spec("torch") is None:

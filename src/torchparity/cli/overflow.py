@@ -49,11 +49,14 @@ def run(options: Namespace) -> int:
     from torchparity.overflow.entry import device_named, overflows_of
 
     device = device_named(options.device)
-    found = []
+    found: list[Overflow] = []
     for overflow in overflows_of(parts, device):
+        place = f"step {overflow.step}, rank {overflow.rank}:"
+        is_elsewhere = not found or (found[-1].step, found[-1].rank) != (overflow.step, overflow.rank)
         found.append(overflow)
         if not options.json:
-            print(printable("\n".join(overflow.lines())))
+            lines = [place] if len(parts) > 1 and is_elsewhere else []
+            print(printable("\n".join([*lines, *overflow.lines()])))
     problems = [sentence for part in parts for sentence in part.problems]
     if options.json:
         print(json.dumps({"overflows": [each.to_json() for each in found], "problems": problems}))

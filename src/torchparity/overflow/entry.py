@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -38,8 +39,9 @@ class Overflow:
         """Return the sentences for people: the verdict, then where and by how much."""
         if self.verdict is None:
             return [f"The {self.name} overflow cannot be judged: {self.reason.rstrip('.')}."]
-        kept = [finding for finding in self.findings if finding.verdict is self.verdict]
-        lines = [headline(self.name, self.verdict), *(f"  {detail(finding)}" for finding in kept or self.findings)]
+        kept = [finding for finding in self.findings if finding.verdict is self.verdict] or self.findings
+        details = [] if self.verdict is Verdict.NONE else [f"  {detail(finding)}" for finding in kept]
+        lines = [headline(self.name, self.verdict), *details]
         lines += [f"  {self.remark}"] if self.remark else []
         return lines + [f"  {' '.join(frame.split())}" for frame in self.stack[:1]]
 
@@ -53,7 +55,7 @@ class Overflow:
                 "elements": each.count,
                 "of": each.total,
                 "first": None if each.first is None else list(each.first),
-                "largest_true": None if each.largest != each.largest else each.largest,
+                "largest_true": None if math.isnan(each.largest) else each.largest,
                 "limit": each.limit,
                 "saturated": each.is_saturated,
             }
@@ -95,9 +97,12 @@ def _judged(suspect: Suspect, part: RunPart, device: torch.device) -> Overflow:
     if suspect.backward is None and not recorded:
         findings += judge_all("input", alone.device.written, alone.truth.written, is_flagged=is_flagged)
     verdict = joined(findings, is_flagged=is_flagged and bool(recorded))
-    remark = "" if alone.is_real else "judged with random data in the recorded range; record values to be sure."
+    remarks = [] if alone.is_real else ["judged with random data in the recorded range; record values to be sure."]
+    if alone.is_narrowed:
+        remarks.append("an argument is too large for the dtype that autocast gives it.")
     if verdict is Verdict.NONE:
-        remark = f"it does not overflow again on {device} with {'these' if alone.is_real else 'random'} arguments."
+        remarks = [f"it does not overflow again on {device} with {'these' if alone.is_real else 'random'} arguments."]
+    remark = " ".join(remarks)
     return Overflow(name, part.step, part.rank, verdict, tuple(findings), remark=remark, stack=stack)
 
 
@@ -116,5 +121,4 @@ def _recorded(suspect: Suspect, part: RunPart) -> Mapping[str, torch.Tensor]:
 
 
 def _shown_name(suspect: Suspect) -> str:
-    call = call_of(suspect.forward.name)
-    return call if suspect.backward is None else f"{call}.backward"
+    return call_of(suspect.forward.name) if suspect.backward is None else suspect.backward.name

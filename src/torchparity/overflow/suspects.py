@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from torchparity.errors import RecordNameError
-from torchparity.naming import RecordName, backward_of, parse_record
+from torchparity.naming import RecordName, forward_of, parse_record
 from torchparity.overwrites import is_overwritten
 from torchparity.records import Item, Leaf, Record, TensorLeaf, ValueLeaf
 from torchparity.storage import RunPart
@@ -39,23 +39,29 @@ class Suspect:
 
 def suspects_of(part: RunPart) -> Iterator[Suspect]:
     """Yield every suspect of a part, in the order of its records."""
-    only_overflows = part.info.task == "overflow_check"
     for record in part.records.values():
-        try:
-            name = parse_record(record.name)
-        except RecordNameError:
-            continue  # a user's own prefix may be anything
-        if name.is_module or name.direction != "forward" or not _is_finite(_received(record)):
-            continue
-        sign = _sign(record, only_overflows)
-        if sign is not None:
-            yield Suspect(name, record, None, sign)
-        backward = part.records.get(backward_of(record.name))
-        if backward is None or not _is_finite(_received(backward)) or sign in (Sign.SEEN, Sign.FLAGGED):
-            continue
-        sign = _sign(backward, only_overflows)
-        if sign is not None:
-            yield Suspect(name, record, backward, sign)
+        suspect = _suspect(record, part)
+        if suspect is not None:
+            yield suspect
+
+
+def _suspect(record: Record, part: RunPart) -> Suspect | None:
+    try:
+        name = parse_record(record.name)
+    except RecordNameError:
+        return None  # a user's own prefix may be anything
+    if name.is_module or name.direction not in ("forward", "backward") or not _is_finite(_received(record)):
+        return None
+    only_overflows = part.info.task == "overflow_check"
+    sign = _sign(record, only_overflows)
+    if sign is None or name.direction == "forward":
+        return None if sign is None else Suspect(name, record, None, sign)
+    forward = part.records.get(forward_of(record.name))
+    if forward is None or not _is_finite(_received(forward)):
+        return None
+    if _sign(forward, only_overflows) in (Sign.SEEN, Sign.FLAGGED):
+        return None  # what its gradients become is no news
+    return Suspect(name, forward, record, sign)
 
 
 def _sign(record: Record, only_overflows: bool) -> Sign | None:

@@ -35,9 +35,10 @@ class Finding:
     count: int
     total: int
     first: tuple[int, ...] | None
-    largest: float  # of the true result's finite numbers
+    largest: float  # of the true result's finite numbers; nan where it has none
+    is_true: bool  # an element that overflows is not finite in float64 either
     limit: float  # the largest number of the dtype
-    is_saturated: bool  # the device gave that number in place of an infinity, or nothing tells the elements
+    is_saturated: bool  # the device gave a finite number, and its flag told of the overflow
 
 
 def judge(place: str, seen: torch.Tensor, truth: torch.Tensor, *, is_flagged: bool) -> Finding | None:
@@ -60,9 +61,17 @@ def judge(place: str, seen: torch.Tensor, truth: torch.Tensor, *, is_flagged: bo
         verdict, bad = Verdict.ABNORMAL, fits
     finite = true_numbers.abs()[torch.isfinite(true_numbers)]
     largest = float(finite.max()) if finite.numel() else float("nan")
-    dtype = str(seen.dtype).removeprefix("torch.")
     return Finding(
-        place, dtype, verdict, int(bad.sum()), bad.numel(), _first(bad, seen), largest, float(limit), is_saturated
+        place=place,
+        dtype=str(seen.dtype).removeprefix("torch."),
+        verdict=verdict,
+        count=int(bad.sum()),
+        total=bad.numel(),
+        first=_first(bad, seen),
+        largest=largest,
+        is_true=not bool(torch.isfinite(true_numbers[bad]).all()),
+        limit=float(limit),
+        is_saturated=is_saturated,
     )
 
 

@@ -95,7 +95,14 @@ class _Builder:
             return [self.build(f"{path}.{place}", entry) for place, entry in enumerate(nest)]
         if isinstance(nest, GroupLeaf):
             raise CannotRun("it takes a process group, which a single process does not have")
-        return None if nest is None else _value(path, nest)
+        if nest is None:
+            return None
+        return DeviceWord(str(nest.value)) if self._is_device(path, nest) else _value(path, nest)
+
+    def _is_device(self, path: str, leaf: ValueLeaf) -> bool:
+        """Tell whether a text or a number is a device: `zeros(2, device="cuda")`, `tensor.to("cuda")`."""
+        is_named = path == "device" and leaf.type in ("str", "int")
+        return is_named or (self._case.operator == "to" and path == "1" and leaf.type == "str")
 
     def _tensor(self, path: str, leaf: TensorLeaf) -> Input:
         if leaf.type == "numpy.ndarray":
@@ -112,7 +119,7 @@ class _Builder:
         draws = Draws(f"{self._case.forward.name}.input.{path}")
         if path == "out" or path.startswith("out."):
             return torch.zeros(leaf.shape, dtype=torch_dtype(leaf.dtype))
-        generator = generator_for(self._case.operator, path, leaf)
+        generator = generator_for(self._case.operator, path)
         if generator is not None:
             return generator(self._case.forward, leaf, draws)
         return drawn(leaf, draws)

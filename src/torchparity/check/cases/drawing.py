@@ -141,11 +141,12 @@ def _spread(statistics: Statistics, count: int, low: float, high: float) -> tupl
 
 
 def _finite_range(statistics: Statistics) -> tuple[float, float]:
+    counted = (statistics.nan_count or 0) + (statistics.inf_count or 0) + (statistics.negative_inf_count or 0)
+    if counted and statistics.finite_min is None:
+        return 0.0, 0.0  # nothing is finite: every element is one of those counted
     low = statistics.min if statistics.finite_min is None else statistics.finite_min
     high = statistics.max if statistics.finite_max is None else statistics.finite_max
     if low is None or high is None:
-        if (statistics.nan_count or 0) + (statistics.inf_count or 0) + (statistics.negative_inf_count or 0):
-            return 0.0, 0.0  # nothing is finite: every element is one of those counted
         raise CannotRun("the record has no statistics to draw its arguments from")
     if not math.isfinite(low) or not math.isfinite(high):
         raise CannotRun(_REAL_ONLY)

@@ -7,10 +7,21 @@ import torch
 _ULPS = 2.0  # of the tested dtype, on average one
 _HALF_BITS = 10
 _BITS_OF_SUMS = 20  # float32, in which devices keep the sums of half-precision numbers, less a few for its own error
-# Attention rounds its probabilities, batch_norm its scale and shift, the others what they go on computing with.
+# Attention rounds its probabilities, a norm its scale and shift, a scatter every sum on the way, a loss its steps.
 _ROUND_INSIDE = frozenset(
-    "scaled_dot_product_attention multi_head_attention_forward batch_norm instance_norm prod cumprod logit lstm gru "
-    "rnn_tanh rnn_relu lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell".split()
+    {
+        *("scaled_dot_product_attention", "multi_head_attention_forward"),
+        *("batch_norm", "native_batch_norm", "_native_batch_norm_legit", "_batch_norm_with_update", "instance_norm"),
+        *("log_softmax", "cross_entropy", "soft_margin_loss", "multilabel_soft_margin_loss"),
+        *("prod", "cumprod", "logit", "cross", "addbmm", "pad"),
+        *("avg_pool1d", "avg_pool2d", "avg_pool3d"),
+        *("adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d"),
+        *("grid_sample", "grid_sampler_2d", "grid_sampler_3d"),
+        *("lstm", "gru", "rnn_tanh", "rnn_relu", "lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell"),
+        *("index_put", "index_add", "index_reduce", "scatter_add", "scatter_reduce", "put", "unfold", "unfold_copy"),
+        *("gather", "take", "take_along_dim", "index_select", "__getitem__", "_unsafe_masked_index"),
+        "_unsafe_masked_index_put_accumulate",
+    }
 )
 
 
@@ -32,7 +43,8 @@ def moved(tensor: torch.Tensor, tested: torch.dtype, number: int, api: str) -> t
 
 def rounds_inside(api: str) -> bool:
     """Tell whether kernels of an API round to half precision before the end."""
-    return api.rpartition(".")[2].rstrip("_") in _ROUND_INSIDE
+    name = api.rpartition(".")[2]
+    return name in _ROUND_INSIDE or name.removesuffix("_") in _ROUND_INSIDE
 
 
 def uniform(like: torch.Tensor, seed: int) -> torch.Tensor:

@@ -15,11 +15,11 @@ _aten = torch.ops.aten
 _COPIES = frozenset({_aten.clone, _aten.copy_, _aten._to_copy, _aten.lift_fresh_copy, _aten.fill_, _aten.zero_})
 
 
-class RoundedResults(TorchDispatchMode):
+class RoundedResults(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Round every operator's floating-point results to `tested`; sample 0 to nearest, the others up or down as well."""
 
     def __init__(self, tested: torch.dtype, number: int) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self._tested, self._number = tested, number
         self._bits = fraction_bits(tested)
         self._calls = 0

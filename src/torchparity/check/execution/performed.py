@@ -33,18 +33,21 @@ class Performed:
     same_dtype: Results | None
     note: str = ""  # a sentence for the row
 
+    @cached_property
+    def reference_way(self) -> Way:
+        """The way in which the reference was run."""
+        return reference_way(self.case, self.call.arguments)
+
     @property
     def can_emulate(self) -> bool:
         """True where the reference is wider than the tested dtype."""
-        return self._tested is not None and reference_way(self.case, self.call.arguments).raised is not None
+        return self._tested is not None and self.reference_way.raised is not None
 
     def emulated(self, number: int) -> Results | None:
         """Return the reference with the tested dtype's rounding, sample `number`; None where it cannot be had."""
         if number not in self._emulated:
             tested = self._tested or torch.float32
-            way = replace(
-                reference_way(self.case, self.call.arguments), emulated=Emulated(tested, number, self.case.api)
-            )
+            way = replace(self.reference_way, emulated=Emulated(tested, number, self.case.api))
             results = attempted(lambda: run(self.call, way))
             self._emulated[number] = None if isinstance(results, Exception) else results
         return self._emulated[number]
@@ -65,7 +68,8 @@ def perform(case: Case, function: Callable[..., Any], device: torch.device) -> P
     """Run a case in all ways; raise `CannotRun` where the device or the reference cannot."""
     has_out = "out" in case.forward.input_kwargs and case.forward.input_kwargs["out"] is not None
     seeds = GradientSeeds(case, case.backward) if case.backward is not None and not has_out else None
-    call = Call(function, rebuilt(case), describe_function(function).writes or has_out, seeds)
+    op = describe_function(function)
+    call = Call(function, rebuilt(case), op.writes or has_out, op.writes_unversioned, seeds)
     call, on_device = _run_as_recorded(case, call, Way(device))
     reference = attempted(lambda: run(call, reference_way(case, call.arguments)))
     if isinstance(reference, Exception):
@@ -94,7 +98,8 @@ def _run_as_recorded(case: Case, call: Call, way: Way) -> tuple[Call, Results]:
     if isinstance(results, CannotRun):
         raise results
     if isinstance(results, Exception):
-        raise CannotRun(f"it raised on {way.device} with rebuilt arguments: {first_line(results)}")
+        drawn = "" if call.arguments.is_real else "needs real data: with drawn arguments "
+        raise CannotRun(f"{drawn}it raised on {way.device}: {first_line(results).rstrip('.')}")
     return call, results
 
 

@@ -19,6 +19,12 @@ class Results:
     gradient_problem: str | None = None  # why there are no gradients although they were asked for
     has_drawn: bool = False  # random numbers, from the CPU's generator
 
+    def by_name(self) -> dict[str, Any]:
+        """Return every value by the end of its row's name: `forward.output.0`, `backward.output.weight`."""
+        named = {f"forward.output.{path}": value for path, value in self.outputs.items()}
+        named |= {f"forward.input.{path}": value for path, value in self.written.items()}
+        return named | {f"backward.output.{path}": value for path, value in self.gradients.items()}
+
 
 def leaves_of(output: Any) -> dict[str, Any]:
     """Return what a call returned by place; one output has the place 0."""
@@ -36,6 +42,8 @@ def on_host(value: Any) -> Any:
         shown = shown.dequantize()
     if shown.layout is not torch.strided:
         shown = shown.to_dense()
+    if shown._is_zerotensor():
+        shown = shown.clone()  # which has memory
     return shown.cpu().resolve_conj().resolve_neg()
 
 

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
-from torchparity.check.judging.explanation import Explanation, Profile, is_like_tf32, sample_numbers, unstable
+from torchparity.check.judging.bias import bias_of, is_explained
+from torchparity.check.judging.explanation import (
+    Explanation,
+    Profile,
+    is_like_tf32,
+    is_within_one_ulp,
+    sample_numbers,
+    unstable,
+)
 from torchparity.check.judging.float_formats import FloatFormat, float_format
+from torchparity.check.judging.free_directions import aligned, unless_free
 from torchparity.check.judging.judgement import Judgement, Metrics, skipped
 from torchparity.check.judging.limits import has_standard
 from torchparity.check.judging.metrics import exact_metrics, float_metrics
@@ -18,13 +28,25 @@ from torchparity.check.judging.pass_rule import broken_rules, has_outliers
 from torchparity.check.judging.standard_rules import apply_standard
 from torchparity.check.judging.standards import Standard, level_of, normwise_error, standard_of
 from torchparity.check.judging.values import NotComparableError, Values, values_of
-from torchparity.check.judging.wording import about_exact, about_explained, about_failure, about_outliers, about_tf32
+from torchparity.check.judging.wording import (
+    about_bias,
+    about_exact,
+    about_explained,
+    about_failure,
+    about_outliers,
+    about_tf32,
+)
 
+_SAMPLES_OF_BIAS = 3
 _WARNED_UP_TO = 2.0  # times what rounding explains; beyond, a result is wrong
 
 
 def judge(outcome: Outcome) -> Judgement:
     """Return the judgement of one result: its metrics, its standard, its status and why."""
+    return unless_free(outcome, _judge(aligned(outcome)))
+
+
+def _judge(outcome: Outcome) -> Judgement:
     if outcome.reference is None:
         return skipped(outcome.name, "The reference is None, so there is nothing to compare with.")
     if outcome.device is None:
@@ -128,9 +150,9 @@ class _FloatCase:
     def judgement(self) -> Judgement:
         """Return the judgement of this result."""
         metrics = self._metrics_of(self.device)
-        verdict = self._verdict(metrics)
+        verdict = self._unless_biased(self._verdict(metrics))
         yardstick = _of_same_kind(self.outcome.same_dtype, self.device) or verdict.rounded
-        of_cpu = None if yardstick is None else self._metrics_of(yardstick)
+        of_cpu = None if yardstick is None else self._metrics_beside(metrics, yardstick)
         standard, standard_status = self._standard(metrics, of_cpu)
         return Judgement(
             name=self.outcome.name,
@@ -149,10 +171,16 @@ class _FloatCase:
     def _metrics_of(self, values: Values) -> Metrics:
         return float_metrics(values.array, self.reference.array, self.form)
 
+    def _metrics_beside(self, metrics: Metrics, yardstick: Values) -> Metrics:
+        is_same_result = np.array_equal(yardstick.array, self.device.array)
+        return metrics if is_same_result else self._metrics_of(yardstick)
+
     def _verdict(self, metrics: Metrics) -> _Verdict:
         lacking = broken_rules(metrics, self.form)
         if not lacking and not has_outliers(metrics, self.form):
             return _Verdict(Status.PASS, "")
+        if lacking and is_within_one_ulp(metrics):
+            return _Verdict(Status.PASS, about_explained(metrics, self.form))
         explanation, rounded = self._explain()
         if explanation.excess <= 1:
             return _Verdict(Status.PASS, about_explained(metrics, self.form) if lacking else "", rounded)
@@ -166,6 +194,19 @@ class _FloatCase:
             if is_like_tf32(self.outcome.api, self.form, times):
                 return _Verdict(Status.WARNING, said + about_tf32(times), rounded)
         return _Verdict(Status.ERROR if explanation.excess > _WARNED_UP_TO else Status.WARNING, said, rounded)
+
+    def _unless_biased(self, verdict: _Verdict) -> _Verdict:
+        """Return a warning in place of a pass where the errors go one way, and those of rounding do not."""
+        bias = self._bias_of(self.device) if verdict.status is Status.PASS else 0.0
+        if not bias:
+            return verdict
+        for sample in islice(_yardsticks(self.outcome, self.device), _SAMPLES_OF_BIAS):
+            if is_explained(bias, self._bias_of(sample)):
+                return verdict
+        return _Verdict(Status.WARNING, about_bias(bias), verdict.rounded)
+
+    def _bias_of(self, values: Values) -> float:
+        return bias_of(values.array, self.reference.array, self.form)
 
     def _explain(self) -> tuple[Explanation, Values | None]:
         """Return how far the errors go beyond rounding; ask for results with rounding until they do not."""

@@ -7,12 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from torchparity.check.judging.float_formats import float_format
 from torchparity.check.judging.judgement import Judgement, skipped
 from torchparity.check.judging.metrics import Numbers
 from torchparity.check.judging.outcome import Outcome, Status
 from torchparity.check.judging.values import NotComparableError, Values, values_of
 
 _DEVIATIONS = 5.0  # a fair draw is further off about once in two million times
+_FUZZY_ULPS = 4.0
+_CHANNEL = {"dropout1d": -1, "dropout2d": -2, "dropout3d": -3, "feature_dropout": 2, "feature_alpha_dropout": 2}
 _LEAST = 1e-6  # probability below which two draws are not of one distribution
 
 
@@ -29,7 +32,9 @@ def judge_distribution(outcome: Outcome, *, zero_share: float | None = None) -> 
     if device.shape != reference.shape:
         said = f"The device gave the shape {device.shape}, the reference {reference.shape}."
         return _judgement(outcome, device, reference, said)
-    draws = _Draws(_real(device), _real(reference))
+    form = float_format(device.dtype)
+    fuzz = 0.0 if form is None else _FUZZY_ULPS * form.epsilon
+    draws = _Draws(_real(device), _real(reference), fuzz, _drawn_together(outcome.api, device.shape))
     problem = draws.nonfinite() or (draws.zeros(zero_share) if zero_share is not None else "")
     if not problem:
         problem = (draws.without_zeros() if zero_share is not None else draws).difference()
@@ -58,9 +63,11 @@ class _Draws:
 
     device: Numbers
     reference: Numbers
+    fuzz: float  # relative difference of values that count as the same
+    together: int  # values that one draw decides
 
     def without_zeros(self) -> _Draws:
-        return _Draws(self.device[self.device != 0], self.reference[self.reference != 0])
+        return _Draws(self.device[self.device != 0], self.reference[self.reference != 0], self.fuzz, self.together)
 
     def nonfinite(self) -> str:
         drawn = int(np.count_nonzero(~np.isfinite(self.device)))
@@ -75,7 +82,8 @@ class _Draws:
             return ""
         share = float(np.count_nonzero(self.device == 0)) / count
         of_reference = float(np.count_nonzero(self.reference == 0)) / count
-        slack = _DEVIATIONS * math.sqrt(max(wanted * (1 - wanted), 1 / count) / count)
+        drawn = max(1, count // self.together)
+        slack = _DEVIATIONS * math.sqrt(max(wanted * (1 - wanted), 1 / drawn) / drawn)
         # An input with zeros of its own has more of them in both draws.
         if abs(share - wanted) <= slack or abs(share - of_reference) <= slack * math.sqrt(2):
             return ""
@@ -87,11 +95,9 @@ class _Draws:
         right = np.sort(self.reference[np.isfinite(self.reference)])
         if not left.size or not right.size:
             return ""
-        steps = np.concatenate([left, right])
-        below = np.searchsorted(left, steps, side="right") / left.size
-        gap = float(np.abs(below - np.searchsorted(right, steps, side="right") / right.size).max())
-        weight = left.size * right.size / (left.size + right.size)
-        chance = 2 * math.exp(-2 * weight * gap * gap)  # Smirnov's bound for large samples, from above for small ones
+        gap = max(self._gap(left, right), self._gap(right, left))
+        weight = left.size * right.size / (left.size + right.size) / self.together
+        chance = math.e * math.exp(-2 * weight * gap * gap)  # at most, by Dvoretzky, Kiefer and Wolfowitz
         if chance >= _LEAST:
             return ""
         return (
@@ -99,3 +105,15 @@ class _Draws:
             f"spread {left.std():.4g} instead of {right.std():.4g}, "
             f"cumulative shares up to {gap:.3g} apart."
         )
+
+    def _gap(self, more: Numbers, fewer: Numbers) -> float:
+        """Return by how much the share of `more` below a value exceeds that of `fewer` below a slightly larger one."""
+        below = np.arange(1, more.size + 1) / more.size
+        slightly_larger = more + self.fuzz * np.abs(more)
+        return float((below - np.searchsorted(fewer, slightly_larger, side="right") / fewer.size).max(initial=0.0))
+
+
+def _drawn_together(api: str, shape: tuple[int, ...]) -> int:
+    """Return how many values one draw decides: a dropout of features drops all of a channel."""
+    channel = _CHANNEL.get(api.rpartition(".")[2].removesuffix("_"))
+    return 1 if channel is None else math.prod(shape[channel:])

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from torchparity.check.judging.float_formats import FloatFormat, Floats
+from torchparity.check.judging.judgement import Metrics
 from torchparity.check.judging.metrics import Numbers, is_same, magnitudes, rounded_to
 from torchparity.check.judging.standards import may_use_tf32
 
@@ -96,6 +97,11 @@ class Profile:
 def _root_mean_square(sizes: Floats) -> float:
     largest = float(sizes.max(initial=0.0))
     return largest * float(np.sqrt(np.square(sizes / largest).mean())) if largest else 0.0
+
+
+def is_within_one_ulp(metrics: Metrics) -> bool:
+    """Tell whether every error is explained already by the one ULP that is allowed anywhere."""
+    return not metrics.nonfinite_error_rate and metrics.max_ulp is not None and metrics.max_ulp <= _ULPS
 
 
 def is_like_tf32(api: str, form: FloatFormat, multiple: float) -> bool:

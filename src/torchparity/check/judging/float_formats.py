@@ -51,7 +51,8 @@ class FloatFormat:
     def exponents(self, magnitudes: Floats) -> npt.NDArray[np.int64]:
         """Return the power of two at or below each magnitude, not below that of the smallest normal number."""
         powers = (magnitudes.view(np.int64) >> _EXPONENT_AT) - _EXPONENT_BIAS
-        return np.maximum(powers, self.lowest_exponent)
+        bounded: npt.NDArray[np.int64] = np.maximum(powers, self.lowest_exponent)
+        return bounded
 
     def spacing(self, magnitudes: Floats) -> Floats:
         """Return one ULP at each magnitude: the distance of neighbouring numbers of this format there."""

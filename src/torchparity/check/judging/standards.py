@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from enum import Enum
 from functools import cache
 
@@ -83,7 +84,7 @@ def normwise_error(api: str, form: FloatFormat) -> float:
     None for half precision, which would hide wrong kernels; the kernels of float32 are allowed 32 epsilons.
     """
     if _operator(api) in _THROUGH_SQUARES:
-        return (_EPSILONS * form.epsilon) ** 0.5
+        return math.sqrt(_EPSILONS * form.epsilon)
     return 0.0 if form.is_half else _EPSILONS * form.epsilon
 
 

@@ -46,6 +46,8 @@ def _from_torch(tensor: Any) -> HostTensor:
 
     if tensor.is_quantized:
         tensor = tensor.dequantize()
+    if tensor._is_zerotensor():  # zeros without memory, as gradients may be
+        tensor = tensor.clone()
     try:
         return from_torch(tensor.to_dense() if str(tensor.layout) != "torch.strided" else tensor)
     except (TypeError, RuntimeError, NotImplementedError) as error:

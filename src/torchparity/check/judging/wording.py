@@ -17,11 +17,10 @@ def about_exact(wrong: int, excused: int, device: Values, reference: Values) -> 
     if not wrong:
         return f"{excused} of {device.array.size} differ, each of which rounding alone changes too."
     first = int(np.flatnonzero(device.array != reference.array)[0])
-    place = _place(first, device.shape)
-    return (
-        f"{wrong + excused} of {device.array.size} differ, first {place}: "
-        f"{device.array[first]} instead of {reference.array[first]}."
-    )
+    found = f"{device.array[first]} instead of {reference.array[first]}"
+    if not device.shape:
+        return f"It is {found}."
+    return f"{wrong + excused} of {device.array.size} differ, first {_place(first, device.shape)}: {found}."
 
 
 def about_explained(metrics: Metrics, form: FloatFormat) -> str:
@@ -42,6 +41,12 @@ def about_failure(
 ) -> str:
     """Say which rules a result breaks, where it is worst, and how far beyond rounding."""
     return f"It fails since {' and '.join(lacking)}: {_worst(explanation, device, reference, form)}."
+
+
+def about_bias(bias: float) -> str:
+    """Say that errors that are small have one direction."""
+    size = "large" if bias > 0 else "small"
+    return f"No element is wrong, but all together are {abs(bias):.2%} too {size}, where rounding has no direction."
 
 
 def about_tf32(multiple: float) -> str:

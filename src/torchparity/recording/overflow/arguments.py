@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 
 import torch
@@ -19,25 +20,39 @@ _MOST_COPIED = 256 << 20  # bytes that are copied of the arguments of one call t
 class KeptTensors:
     """The arguments of a call that does not write them.
 
-    They are held without their graph, which would hold them in turn. Where one was written since, or its
-    memory was freed, it is no longer what the call received, and only its form is recorded.
+    They are held without their graph, which would hold them in turn, until `release`; then, and where the training
+    saves less than autograd would, by checkpointing, say, as long as somebody else holds them. Where one is gone, was
+    written since, or had its memory freed, it is no longer what the call received, and only its form is recorded.
     """
 
     def __init__(self, tensors: Sequence[torch.Tensor]) -> None:
-        self._tensors = [(tensor.detach(), version_of(tensor), tensor.requires_grad) for tensor in tensors]
+        self._tensors = [(weakref.ref(tensor), version_of(tensor), form_of(tensor)) for tensor in tensors]
+        self._held = None if _saves_less() else [tensor.detach() for tensor in tensors]
+        self.with_gradient = {slot for slot, tensor in enumerate(tensors) if tensor.requires_grad}
+
+    def release(self) -> None:
+        """Hold the tensors no longer: their gradients have come."""
+        self._held = None
 
     def observe(self, measurements: MeasurementCache) -> list[ObservedTensor]:
         """Measure the tensors and copy their values."""
         observed = []
-        for tensor, version, requires_grad in self._tensors:
-            is_there = version_of(tensor) == version and has_memory(inner(tensor))
-            observed.append(observe_whole(measurements, tensor) if is_there else form_of(tensor))
-            observed[-1].requires_grad = requires_grad
+        for slot, (_, version, form) in enumerate(self._tensors):
+            tensor = self._tensor(slot)
+            if tensor is not None and version_of(tensor) == version and has_memory(inner(tensor)):
+                observed.append(observe_whole(measurements, tensor))
+                observed[-1].requires_grad = form.requires_grad
+            else:
+                observed.append(form)
         return observed
 
     def has_nonfinite(self, besides: set[int]) -> bool:
         """Tell whether a tensor is not finite, but for those whose former content the call does not read."""
-        return any(has_nonfinite(tensor) for slot, (tensor, _, _) in enumerate(self._tensors) if slot not in besides)
+        tensors = [self._tensor(slot) for slot in range(len(self._tensors)) if slot not in besides]
+        return any(has_nonfinite(tensor) for tensor in tensors if tensor is not None)
+
+    def _tensor(self, slot: int) -> torch.Tensor | None:
+        return self._held[slot] if self._held is not None else self._tensors[slot][0]()
 
 
 class CopiedTensors:
@@ -45,12 +60,16 @@ class CopiedTensors:
 
     def __init__(self, tensors: Sequence[torch.Tensor], unread: set[int], measurements: MeasurementCache) -> None:
         self._has_nonfinite = any(has_nonfinite(tensor) for slot, tensor in enumerate(tensors) if slot not in unread)
+        self.with_gradient = {slot for slot, tensor in enumerate(tensors) if tensor.requires_grad}
         size = sum(tensor.numel() * tensor.element_size() for tensor in tensors if not tensor.is_nested)
         if self._has_nonfinite or size > _MOST_COPIED:
             self._observed = [form_of(tensor) for tensor in tensors]
         else:
             self._observed = [observe_whole(measurements, tensor) for tensor in tensors]
             measurements.flush()
+
+    def release(self) -> None:
+        """Do nothing: these are copies, and another backward pass may come."""
 
     def observe(self, measurements: MeasurementCache) -> list[ObservedTensor]:
         """Return the copies."""
@@ -71,9 +90,17 @@ def observe_whole(measurements: MeasurementCache, tensor: torch.Tensor) -> Obser
     return observed
 
 
+def _saves_less() -> bool:
+    """Tell whether hooks decide what autograd saves: checkpointing recomputes it, others keep it elsewhere."""
+    top = getattr(torch._C._autograd, "_top_saved_tensors_default_hooks", None)
+    return top is not None and top(False) is not None
+
+
 def form_of(tensor: torch.Tensor) -> ObservedTensor:
     """Return a tensor as it is recorded without its numbers."""
-    return ObservedTensor(tensor.dtype, tuple(tensor.shape), tensor.requires_grad, None)
+    shape = (int(tensor.size(0)),) if tensor.is_nested else tuple(tensor.shape)
+    layout = "nested" if tensor.is_nested else None
+    return ObservedTensor(tensor.dtype, shape, tensor.requires_grad, None, layout)
 
 
 def unread_slots(call: Call) -> set[int]:

@@ -24,6 +24,6 @@ class OverflowFlags:
         has_risen = False
         for device in {tensor.device for tensor in tensors if tensor.device.type != "cpu"}:
             is_up = bool(device_for(device).has_overflowed(device))
-            has_risen = has_risen or (is_up and not self._is_up.get(device, False))
+            has_risen = has_risen or (is_up and not self._is_up.get(device, True))
             self._is_up[device] = is_up
         return has_risen

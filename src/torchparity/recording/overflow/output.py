@@ -10,7 +10,7 @@ from pathlib import Path
 from torchparity.errors import ParityError
 from torchparity.recording.overflow.recorder import OverflowRecorder
 from torchparity.recording.step.pending_step import PendingStep
-from torchparity.recording.writing.step_output import StepOutput
+from torchparity.recording.writing.output import Output
 from torchparity.records import RunInfo
 from torchparity.storage import InfoWriter, MemoryPart, SharedTensor
 from torchparity.text import counted
@@ -24,7 +24,7 @@ class OverflowOutput:
     forward_info and backward_info go to the folder that the training was started in.
     """
 
-    def __init__(self, output: StepOutput, recorder: OverflowRecorder, rank: int) -> None:
+    def __init__(self, output: Output, recorder: OverflowRecorder, rank: int) -> None:
         self._output, self._recorder, self._rank = output, recorder, rank
         self._info = InfoWriter(Path.cwd(), os.getpid(), real_data=True, outputs=True)
 
@@ -54,6 +54,5 @@ class OverflowOutput:
         """End the run, and say what was left to a GradScaler."""
         probes = self._recorder.scaling.probes
         if probes:
-            overflows = counted(probes, "overflow")
-            _log.info("torchparity: %s of scaled gradients are left to GradScaler and not reported", overflows)
+            self._output.remarks.append(f"{counted(probes, 'overflow')} of scaled gradients left to GradScaler")
         self._output.close(missing)

@@ -13,7 +13,7 @@ import torch
 from torchparity.calls import Call, Gradients, Interest, flat_output
 from torchparity.calls.call_stacks import StackBook
 from torchparity.naming import backward_of
-from torchparity.ops import Op
+from torchparity.ops import Kind, Op
 from torchparity.recording.measuring.measurement_cache import MeasurementCache
 from torchparity.recording.measuring.observed import ObservedTensor
 from torchparity.recording.overflow.arguments import (
@@ -38,11 +38,11 @@ _log = logging.getLogger("torchparity")
 
 
 class _Pass(msgspec.Struct, eq=False, gc=False):
-    """One backward pass through a call."""
+    """One backward pass through a call: gradients that came in, until all that they make have been seen."""
 
     received: dict[int, torch.Tensor]
-    returned: dict[int, torch.Tensor]
-    is_over: bool = False  # it overflowed, or what it received was not finite
+    seen: set[int]  # the inputs whose gradients have come
+    is_over: bool = False  # it overflowed
 
 
 class _Watched:
@@ -102,7 +102,7 @@ class OverflowRecorder(Recorder):
             self._stacks.note(call.name, call.frame)
         if self._has_overflowed((*outputs.tensors, *written)):
             is_new = state.inputs is not None and not state.inputs.has_nonfinite(state.unread)
-            if is_new and not has_asked_for_it(call):
+            if is_new and not has_asked_for_it(call) and not self._is_probing(call):
                 state.outputs = [observe_whole(self.measurements, tensor) for tensor in outputs.tensors]
                 self._add_forward(call, state)
                 self.measurements.flush()
@@ -122,16 +122,17 @@ class OverflowRecorder(Recorder):
         if self.is_done or state.inputs is None or state.step != self._step:
             return
         with self._lock:
-            one = state.passes.setdefault(torch._C._current_graph_task_id(), _Pass({}, {}))
+            one = state.passes.setdefault(torch._C._current_graph_task_id(), _Pass({}, set()))
             one.received |= {slot: gradient.detach() for slot, gradient in received}
-            one.returned |= {slot: gradient.detach() for slot, gradient in returned}
-            if one.is_over or not returned:
-                return
-            if self._has_overflowed([gradient for _, gradient in returned]):
+            one.seen |= {slot for slot, _ in returned}
+            if returned and not one.is_over and self._has_overflowed([gradient for _, gradient in returned]):
                 one.is_over = True
                 is_new = not any(map(has_nonfinite, one.received.values()))
                 if is_new and not state.inputs.has_nonfinite(state.unread) and not self.scaling.is_probing():
-                    self._add_backward(call, state, one)
+                    self._add_backward(call, state, one.received, dict(returned))
+            if one.seen >= state.inputs.with_gradient:
+                one.received.clear()
+                state.inputs.release()
 
     def parameter_gradient(
         self, module: str, parameter: str, event: int, gradient: torch.Tensor | None, only_called: bool
@@ -164,6 +165,11 @@ class OverflowRecorder(Recorder):
         has_risen = self._flags.look(tensors)
         return any(map(has_nonfinite, tensors)) or has_risen
 
+    def _is_probing(self, call: Call) -> bool:
+        """Tell whether a call works on gradients of a scaled loss: in backward, or in a sum over all ranks."""
+        is_of_gradients = call.in_backward or call.op.kind is Kind.COLLECTIVE
+        return is_of_gradients and self.scaling.is_probing()
+
     def _add_forward(self, call: Call, state: _Watched) -> None:
         draft = Draft(
             call.name,
@@ -179,7 +185,9 @@ class OverflowRecorder(Recorder):
         )
         self.add(draft, call.parent)
 
-    def _add_backward(self, call: Call, state: _Watched, one: _Pass) -> None:
+    def _add_backward(
+        self, call: Call, state: _Watched, received: dict[int, torch.Tensor], returned: dict[int, torch.Tensor]
+    ) -> None:
         if call.name not in self._construct:
             self._add_forward(call, state)
         again = f"#{len(state.passes)}" if len(state.passes) > 1 else ""
@@ -189,8 +197,8 @@ class OverflowRecorder(Recorder):
             input_args=None if call.outputs is None else call.outputs.args_form,
             output=call.inputs.args_form,
             output_kwargs=call.inputs.kwargs_form,
-            inputs={slot: observe_whole(self.measurements, tensor) for slot, tensor in one.received.items()},
-            outputs={slot: observe_whole(self.measurements, tensor) for slot, tensor in one.returned.items()},
+            inputs={slot: observe_whole(self.measurements, tensor) for slot, tensor in received.items()},
+            outputs={slot: observe_whole(self.measurements, tensor) for slot, tensor in returned.items()},
         )
         self.measurements.flush()
         self.add(draft, None if call.parent is None else backward_of(call.parent))

@@ -28,7 +28,12 @@ def closing_line(
         details.append(f"incomplete: {' '.join(left_out)}".removesuffix("."))
     if never_seen:
         details.append(f"never seen: {', '.join(never_seen)}")
-    parts = [recorded if steps else f"recorded nothing at {path}", *(" ".join(part.split()) for part in details)]
+    nothing = (
+        f"no overflow to report, nothing is written to {path}"
+        if task == "overflow_check"
+        else f"recorded nothing at {path}"
+    )
+    parts = [recorded if steps else nothing, *(" ".join(part.split()) for part in details)]
     if steps:
         quoted = shlex.quote(str(path))
         following = {"structure": f"show {quoted} --list", "overflow_check": f"overflow {quoted}"}

@@ -62,6 +62,7 @@ class Output:
         self._started = 0  # steps
         self._in_structure = 0  # calls of which the names alone are written
         self._has_told_end_of_values = False
+        self.remarks: list[str] = []  # for the closing line
 
     @property
     def is_over(self) -> bool:
@@ -161,7 +162,11 @@ class Output:
             task=self._task,
             left_out=list(dict.fromkeys(left_out)),
             never_seen=self._selection.unmatched(),
-            remarks=[*self._selection.remarks(), *(self._differing.sentences() if self._differing else ())],
+            remarks=[
+                *self.remarks,
+                *self._selection.remarks(),
+                *(self._differing.sentences() if self._differing else ()),
+            ],
         )
         _log.info("%s", line)
         with suppress(OSError, ValueError):  # nobody reads it, or the terminal has no such letter

@@ -1,0 +1,72 @@
+"""A folder with everything about the calls that failed.
+
+step0/rank0/dump.json     a run with the arguments that were used, which `torchparity check` runs again
+scripts/NAME.py           a script for each call that shows the failure with torch alone; NAME.pt has its tensors
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import TracebackType
+
+import torch
+
+from torchparity.check.execution import Performed
+from torchparity.check.judging import Status
+from torchparity.check.reproduction.failed_records import failed_records
+from torchparity.check.reproduction.script import script_text, script_writes
+from torchparity.check.results import CaseResult
+from torchparity.storage import RunWriter
+from torchparity.whole_file import whole_file
+
+_MOST_SAMPLES = 8
+
+
+class ErrorData:
+    """Writes the calls that failed into a folder, in place of those of an earlier check."""
+
+    def __init__(self, folder: Path, device: str) -> None:
+        self.folder, self._device = folder, device
+        self._writer = RunWriter(folder, task="tensor", level="L1", overwrite=True, skip_unwritable=True)
+        self._writer.start_step(0)
+
+    def __enter__(self) -> ErrorData:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._writer.__exit__(kind, error, trace)
+
+    def add(self, result: CaseResult, performed: Performed) -> None:
+        """Save one call: its records with all values, and its script."""
+        for record, values in failed_records(performed):
+            self._writer.add(record, values)
+        failed = [row.name for row in result.details if row.status is Status.ERROR]
+        path = self.folder / "scripts" / f"{result.name}.py"
+        with whole_file(path) as temporary:
+            temporary.write_text(script_text(result, performed, self._device), encoding="utf-8")
+        with whole_file(path.with_suffix(".pt")) as temporary:
+            torch.save(_tensors(performed, result.name, failed), temporary)
+
+
+def _tensors(performed: Performed, name: str, failed: list[str]) -> dict[str, object]:
+    """Return what a script loads: arguments, gradients to start from, and results with rounding to hold errors to."""
+    inputs = performed.call.arguments.inputs()
+    seeds = performed.call.seeds
+    return {
+        "inputs": {given.path: given.tensor for given in inputs},
+        "graded": [given.path for given in inputs if given.requires_grad and given.path in performed.device.gradients],
+        "seeds": seeds.made() if seeds is not None else {},
+        "writes": script_writes(performed),
+        "rounded": {item.removeprefix(f"{name}."): _samples(performed, name, item) for item in failed},
+    }
+
+
+def _samples(performed: Performed, name: str, item: str) -> list[torch.Tensor]:
+    """Return results with the tested dtype's rounding: the CPU's own, and the emulated ones."""
+    samples = [performed.same_dtype] if performed.same_dtype is not None else []
+    if performed.can_emulate:
+        samples += [results for number in range(_MOST_SAMPLES) if (results := performed.emulated(number)) is not None]
+    found = (results.by_name().get(item.removeprefix(f"{name}.")) for results in samples)
+    return [value for value in found if isinstance(value, torch.Tensor)]

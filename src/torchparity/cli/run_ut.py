@@ -1,0 +1,31 @@
+"""torchparity run_ut: check the APIs of a forward_info and a backward_info, as api_accuracy_checker has it.
+
+torchparity run_ut -forward forward_info_0.json -backward backward_info_0.json
+torchparity run_ut -api_info dump.json -save_error_data --out_path DIR
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from torchparity.cli.check import add_common_arguments, check_source, need_torch
+from torchparity.errors import ConfigError
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("-forward", "--forward", type=Path, metavar="JSON", help="forward_info_{pid}.json")
+    parser.add_argument("-backward", "--backward", type=Path, metavar="JSON", help="backward_info_{pid}.json")
+    parser.add_argument("-api_info", "--api_info", type=Path, metavar="JSON", help="dump.json of a run of level L1")
+    add_common_arguments(parser)
+
+
+def run(options: Namespace) -> int:
+    if (options.forward is None) == (options.api_info is None):
+        raise ConfigError("run_ut needs one of -forward forward_info_0.json and -api_info dump.json.")
+    need_torch()
+    from torchparity.check.source import InfoSource, source_at
+
+    if options.api_info is not None:
+        return check_source(source_at(options.api_info), options)
+    return check_source(InfoSource(forward=options.forward, backward=options.backward), options)
