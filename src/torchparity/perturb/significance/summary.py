@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from torchparity.naming import forward_of, parse_record
+from torchparity.naming import family_of, forward_of, is_module_name
 from torchparity.perturb.significance.estimate import Estimate
 
 HEADER = ("rank", "step", "kind", "name", "calls", "bits", "precision", "condition", "error", "verdict", "worst_call")
@@ -72,5 +72,4 @@ def _badness(estimate: Estimate) -> tuple[int, float, float]:
 
 def _module(parent: str) -> str:
     """Return a module's name without the number of its call."""
-    name = forward_of(parent)
-    return parse_record(name).family if name.startswith("Module.") else parent
+    return family_of(forward_of(parent)) if is_module_name(parent) else parent
