@@ -50,7 +50,7 @@ ALLOWED = {
     "calls": {"devices", "errors", "naming", "ops", "records"},
     "simulation": {"errors"},
     "randomness": {"calls", "devices", "errors", "ops", "whole_file"},
-    "perturb": {"calls", "config", "devices", "errors", "naming", "ops", "plugins", "text"},
+    "perturb": {"calls", "config", "devices", "errors", "kernels", "naming", "ops", "plugins", "tensors", "text"},
     "recording": {
         *("calls", "config", "devices", "errors", "kernels", "naming", "ops", "records", "storage", "tensors", "text"),
         *("overwrites", "perturb"),

@@ -64,7 +64,7 @@ def test_an_api_in_scope_that_torch_has_not_is_refused_by_the_nearest(tmp_path):
 
 
 @pytest.mark.parametrize("device", ["npu", "cuda", "device"])
-def test_the_seed_s_config_file_works(device, tmp_path):
+def test_msprobe_s_config_file_works(device, tmp_path):
     block = {
         "scope": [],
         "list": [],

@@ -18,7 +18,7 @@ F32 = torch.float32
     ("dtype", "threshold"),
     [(torch.float16, 0.002), (torch.bfloat16, 0.004), (F32, 0.0002), (torch.float64, 0.0002), (torch.int64, 0.0002)],
 )
-def test_a_result_s_dtype_has_the_seed_s_threshold(dtype, threshold):
+def test_a_result_s_dtype_has_msprobe_s_threshold(dtype, threshold):
     assert threshold_of(dtype, None) == threshold
 
 
@@ -49,7 +49,7 @@ def test_an_api_s_own_level_is_allowed_after_the_preheat():
     thresholds = LearnedThresholds(steps=1, most=10)
     for deviation in (0.01, 0.02, 0.01):
         assert thresholds.wants("Torch.exp", 0)
-        assert thresholds.exceeds("Torch.exp", 0, F32, 0.0002, deviation)  # while it learns the seed's hold
+        assert thresholds.exceeds("Torch.exp", 0, F32, 0.0002, deviation)  # while it learns msprobe's hold
 
     assert thresholds.wants("Torch.exp", 1) and thresholds.wants("Torch.log", 1)
     assert not thresholds.exceeds("Torch.exp", 1, F32, 0.0002, 0.03)
@@ -87,6 +87,6 @@ def test_a_preheated_training_reports_only_what_is_unusual(tmp_path, caplog):
     rows = [(row["step"], row["api_name"]) for row in rows_in(tmp_path)]
 
     assert [row for row in rows if row[0] in "34"] == [("4", "Torch.sub.1.forward")]
-    assert ("0", "Torch.sub.0.forward") in rows  # the seed's thresholds hold while it learns
+    assert ("0", "Torch.sub.0.forward") in rows  # msprobe's thresholds hold while it learns
     line = "torchparity: Free benchmark: preheat sample in step 1 api_name Torch.sub.0.forward curr_called_seq: 2/6"
     assert line in caplog.text

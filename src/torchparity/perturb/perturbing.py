@@ -14,6 +14,9 @@ from torchparity.perturb.rerunning import Autocasting, RandomState
 from torchparity.perturb.selected_calls import SelectedCalls
 from torchparity.perturb.subject import CancelledError, Subject, call_tensors, subject_of, versions_of
 from torchparity.perturb.verdicts import Verdicts
+from torchparity.perturb.writes import may_write
+
+_OF_ALL_PARAMETERS = ("Torch._foreach_", "Torch._fused_")
 
 
 @dataclass
@@ -86,7 +89,10 @@ class Perturbing(Listener):
             raise CancelledError("a collective cannot be run again by one rank")
         if call.op.leaves_unwritten:
             raise CancelledError("it returns memory that nobody has written")
-        subject = subject_of(call, lambda tensor: self.copied(tensor, is_written=call.writes))
+        if call.op.name.startswith(_OF_ALL_PARAMETERS) and not self.calls.is_narrowed:
+            raise CancelledError("it works on all parameters at once; name it in 'list' to perturb it")
+        is_written = may_write(call)
+        subject = subject_of(call, lambda tensor: self.copied(tensor, is_written=is_written))
         autocasting = Autocasting([tensor.device for tensor in subject.tensors])
         return Held(subject, RandomState(call), autocasting, versions_of(call_tensors(call)))
 
