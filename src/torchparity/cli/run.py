@@ -40,7 +40,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     perturbing.add_argument("--handler-type", metavar="TYPE", help="check results, or fix them")
     perturbing.add_argument("--fuzz-stage", metavar="STAGE", help="forward or backward")
     perturbing.add_argument("--list", dest="names", metavar="TEXTS", help="only calls with one of these, as in mm,exp")
-    perturbing.add_argument("--significance", metavar="N", help="count significant bits in N runs with random last bits")
+    perturbing.add_argument("--significance", metavar="N", help="count significant bits, by N runs with noise")
     parser.add_argument("--overwrite", action="store_true", help="remove the run that is already in RUN")
 
 
