@@ -15,7 +15,15 @@ from typing import Any, get_type_hints
 
 import msgspec
 
-from torchparity.config import CaptureConfig, CompareConfig, FreeBenchmarkTask, OverflowTask, StatisticsTask, TensorTask, settings
+from torchparity.config import (
+    CaptureConfig,
+    CompareConfig,
+    FreeBenchmarkTask,
+    OverflowTask,
+    StatisticsTask,
+    TensorTask,
+    settings,
+)
 from torchparity.config.refusals import wanted
 from torchparity.config.settings import BLOCKS, offered
 

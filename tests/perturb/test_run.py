@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.perturbing import rows_in
 from tests.support.processes import ROOT
+from torchparity import cli
 
 SCRIPT = """
 import torch
@@ -63,8 +64,11 @@ def test_significance_ranks_apis_and_modules(tmp_path):
         (["--pert-mode", "bit_noise"], "pert_mode: only for --task free_benchmark; the task is statistics"),
     ],
 )
-def test_wrong_options_are_refused_before_the_script_runs(options, said, tmp_path):
-    done = run(tmp_path, *options)
+def test_wrong_options_are_refused_before_the_script_runs(options, said, tmp_path, capsys):
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT)
 
-    assert done.returncode == 2
-    assert said in done.stderr and done.stdout == ""
+    assert cli.main(["run", *options, "-o", str(tmp_path / "run"), str(script)]) == 2
+
+    refused = capsys.readouterr()
+    assert said in refused.err and refused.out == ""
