@@ -103,6 +103,7 @@ def test_msprobe_s_config_file_works(device, tmp_path):
         pytest.param({}, 3, id="all"),
         pytest.param({"scope": ["Torch.sub.0.forward", "Torch.sub.2.forward"]}, 2, id="calls-not-a-range"),
         pytest.param({"list": ["SUB.1"]}, 1, id="part-of-a-name"),
+        pytest.param({"list": ["Torch.sub.2.backward"]}, 1, id="call-by-its-backward"),
         pytest.param({"list": ["exp"]}, 0, id="another"),
         pytest.param({"max_calls_per_api": 2}, 2, id="no-more"),
     ],

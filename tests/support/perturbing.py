@@ -6,6 +6,7 @@ import csv
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,8 @@ def wrong_kernel(operator: str, kernel: Callable[..., Any], key: str = "CPU") ->
     library = torch.library.Library("aten", "IMPL")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # that it takes the place of another
-        library.impl(operator, kernel, key, allow_override=True)
+        override = {"allow_override": True} if "allow_override" in signature(library.impl).parameters else {}
+        library.impl(operator, kernel, key, **override)
     try:
         yield
     finally:

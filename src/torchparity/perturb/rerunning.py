@@ -11,6 +11,7 @@ import torch
 
 from torchparity.calls import Call
 from torchparity.devices import all_devices
+from torchparity.perturb.autocast import is_autocasting
 from torchparity.perturb.perturbations import Perturbation
 from torchparity.perturb.subject import Subject
 
@@ -38,10 +39,8 @@ class Autocasting:
     """Autocast as it was switched on for a call, for when the call is run again in another thread."""
 
     def __init__(self, devices: Sequence[torch.device]) -> None:
-        kinds = {device.type for device in devices}
-        self._kinds = [
-            (kind, torch.get_autocast_dtype(kind)) for kind in sorted(kinds) if torch.is_autocast_enabled(kind)
-        ]
+        kinds = sorted({device.type for device in devices})
+        self._kinds = [(kind, torch.get_autocast_dtype(kind)) for kind in kinds if is_autocasting(kind)]
 
     @contextmanager
     def again(self, *, is_on: bool) -> Iterator[None]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from torchparity.calls import Call
 from torchparity.errors import nearest
-from torchparity.naming import forward_of
+from torchparity.naming import forward_of, is_call_name
 from torchparity.ops import Op
 
 
@@ -15,12 +15,13 @@ class SelectedCalls:
     """`scope` are whole names, `listed` parts of names; with neither, every call. `most` is -1 for no limit."""
 
     def __init__(self, scope: Sequence[str], listed: Sequence[str], most: int) -> None:
-        self._scope, self._listed = frozenset(map(forward_of, scope)), [text.lower() for text in listed]
+        self._scope = {forward_of(name): name for name in scope}
+        self._listed = {(forward_of(text) if is_call_name(text) else text).lower(): text for text in listed}
         self._asked, self._most = (*scope, *listed), most
         self._matched: set[str] = set()
         self._functions: dict[str, None] = {}  # that were called, by their name and its last part
         self._seen: dict[str, None] = {}
-        self._step, self._taken = -1, Counter[str]()
+        self._step, self._taken = -1, Counter[tuple[str, bool]]()
 
     @property
     def is_narrowed(self) -> bool:
@@ -41,14 +42,15 @@ class SelectedCalls:
             return False
         if self._step != call.step:
             self._step, self._taken = call.step, Counter()
-        if 0 <= self._most <= self._taken[call.op.name]:
+        counted = (call.op.name, call.is_recompute)  # a forward that is done again is taken as the first was
+        if 0 <= self._most <= self._taken[counted]:
             return False
-        self._taken[call.op.name] += 1
+        self._taken[counted] += 1
         return True
 
     def unmatched(self) -> list[str]:
         """Return the names that were asked for and never came up, each with the nearest that did."""
-        missing = [name for name in self._asked if forward_of(name) not in self._matched and name not in self._matched]
+        missing = [name for name in self._asked if name not in self._matched]
         hints = {name: nearest(name, (*self._seen, *self._functions)).strip() for name in dict.fromkeys(missing)}
         return [f"{name} ({hint})" if hint else name for name, hint in hints.items()]
 
@@ -57,10 +59,10 @@ class SelectedCalls:
             return True
         self._seen[name] = None
         if name in self._scope:
-            self._matched.add(name)
+            self._matched.add(self._scope[name])
             return True
-        matching = [text for text in self._listed if text in name.lower()]
-        self._matched.update(asked for asked in self._asked if asked.lower() in matching)
+        matching = [asked for text, asked in self._listed.items() if text in name.lower()]
+        self._matched.update(matching)
         return bool(matching)
 
 

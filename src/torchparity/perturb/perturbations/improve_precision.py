@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from torchparity.perturb.autocast import is_autocasting
 from torchparity.perturb.subject import CancelledError, Subject
 
 LOW = frozenset({torch.float16, torch.bfloat16})
@@ -31,7 +32,7 @@ def check_low_precision(subject: Subject) -> None:
     """Raise where nothing is computed in low precision: neither by its inputs nor by autocast."""
     has_low = any(tensor.dtype in LOW for tensor in subject.tensors)
     floats = [tensor for tensor in subject.tensors if tensor.is_floating_point()]
-    is_cast = any(torch.is_autocast_enabled(tensor.device.type) for tensor in floats)
+    is_cast = any(map(is_autocasting, {tensor.device.type for tensor in floats}))
     if not has_low and not is_cast:
         raise CancelledError("it has no low-precision input")
     if not any(tensor.numel() for tensor in floats):
