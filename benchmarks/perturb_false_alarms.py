@@ -60,7 +60,8 @@ def main() -> None:
                     perturbed, apis = rows_of(name, dtype, mode_fields(mode))
                 except (RuntimeError, NotImplementedError) as error:  # the model has no kernels in this dtype
                     failed.append(f"{name}: {str(error).splitlines()[0][:60]}")
-                    PrecisionDebugger.close()
+                    with contextlib.redirect_stdout(io.StringIO()):
+                        PrecisionDebugger.close()
                     continue
                 calls += perturbed
                 alarms.update(apis)
