@@ -191,6 +191,24 @@ def test_a_perturbed_call_that_raises_is_left_out_and_training_goes_on(tmp_path,
     assert "1 call left out: the perturbed call raised ValueError: not one" in capsys.readouterr().out
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_kinds_of_tensors_that_cannot_be_copied_are_left_alone(tmp_path, capsys):
+    values = torch.randn(5, 3)
+
+    def energy(row):
+        return (row * row).sum().exp()
+
+    with perturbing(tmp_path, pert_mode="bit_noise", list=["exp", "mul", "mm"]):
+        mapped = torch.func.vmap(energy)(values)
+        torch.mul(torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]), 2)
+        torch.mul(torch.ones(3, device="meta"), 2)
+
+    assert same(mapped, torch.func.vmap(energy)(values))
+    said = capsys.readouterr().out
+    for reason in ("a transformation of torch.func is at work", "sparse, nested or quantized", "has no values"):
+        assert reason in said
+
+
 def test_a_name_that_never_came_up_is_told_in_the_end(tmp_path, capsys):
     with perturbing(tmp_path, list=["soft_max", "exp"], pert_mode="bit_noise"):
         torch.softmax(FRAGILE, 0)

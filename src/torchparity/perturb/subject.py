@@ -89,7 +89,9 @@ def tensors_of(value: Any) -> Iterator[torch.Tensor]:
 def _check_kind(tensor: torch.Tensor) -> None:
     if type(tensor) not in PLAIN:
         raise CancelledError(f"an input is a {type(tensor).__name__}")
-    if tensor.layout is not torch.strided or tensor.is_quantized:
-        raise CancelledError("an input is sparse or quantized")
+    if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        raise CancelledError("a transformation of torch.func is at work")
+    if tensor.layout is not torch.strided or tensor.is_quantized or tensor.is_nested:
+        raise CancelledError("an input is sparse, nested or quantized")
     if tensor.device.type == "meta":
         raise CancelledError("an input has no values")

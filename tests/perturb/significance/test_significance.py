@@ -190,5 +190,12 @@ def test_a_step_is_ranked_by_api_and_by_module(tmp_path, capsys):
     assert "least significant: Torch.sub: " in capsys.readouterr().out
 
 
+def test_complex_numbers_have_bits_too(tmp_path):
+    row = measured(tmp_path, torch.fft.fft, X)
+
+    assert row["verdict"] == "sound"
+    assert 20 < float(row["bits"]) < 24 and 0.5 < float(row["condition"]) < 2
+
+
 def test_the_numbers_of_two_runs_are_the_same(tmp_path):
     assert measured(tmp_path / "a", torch.exp, X) == measured(tmp_path / "b", torch.exp, X)

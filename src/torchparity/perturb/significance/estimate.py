@@ -91,7 +91,7 @@ def _bits(spread: float, precision: int) -> float:
 
 def distance(left: torch.Tensor, right: torch.Tensor) -> float:
     """Return the relative distance of two tensors, by norms; an element that is nan or infinite in both is equal."""
-    a, b = left.detach().to(torch.float64), right.detach().to(left.device, torch.float64)
+    a, b = _real(left).to(torch.float64), _real(right).to(left.device, torch.float64)
     same = (a == b) | (a.isnan() & b.isnan())
     difference = torch.where(same, 0.0, a - b)
     size = torch.linalg.vector_norm(torch.where(b.isfinite(), b, 0.0)).item()
@@ -99,3 +99,8 @@ def distance(left: torch.Tensor, right: torch.Tensor) -> float:
     if math.isnan(far):
         return math.inf
     return far / size if size else (0.0 if far == 0 else math.inf)
+
+
+def _real(tensor: torch.Tensor) -> torch.Tensor:
+    tensor = tensor.detach()
+    return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor

@@ -104,12 +104,16 @@ class _Again:
 
 
 def _has_precision(api: str, tensor: torch.Tensor) -> bool:
-    return tensor.is_floating_point() and tensor.numel() > 0 and is_judged(api, tensor)
+    return _has_fractions(tensor) and is_judged(api, tensor)
+
+
+def _has_fractions(tensor: torch.Tensor) -> bool:
+    return (tensor.is_floating_point() or tensor.is_complex()) and tensor.numel() > 0
 
 
 def _moved(subject: Subject, tensors: list[torch.Tensor]) -> float:
     """Return how far the inputs moved, relative to their size."""
     pairs = zip(subject.tensors, tensors, strict=True)
-    far = [distance(new, old) for old, new in pairs if old.is_floating_point() and old.numel()]
+    far = [distance(new, old) for old, new in pairs if _has_fractions(old)]
     finite = [each for each in far if math.isfinite(each) and each]
     return math.sqrt(sum(each**2 for each in finite) / len(finite)) if finite else 0.0
