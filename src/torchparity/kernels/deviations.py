@@ -11,32 +11,27 @@ import numpy.typing as npt
 from torchparity.kernels.numba_loops import deviations as loops
 
 _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
-_READ_AS_THEY_ARE = (np.dtype(np.float32), np.dtype(np.float64))
-_BLOCK = 1 << 14  # numbers that are widened together: they stay in the cache
+_BLOCK = 1 << 13  # numbers that are looked at together: they stay in the cache
 
 Numbers = npt.NDArray[Any]
 
 
 def largest_deviation(original: Numbers, perturbed: Numbers, floor: float) -> float:
     """Return the largest deviation of two flat, contiguous arrays of floats."""
-    buffers = [_buffer(array) for array in (original, perturbed)]
+    is_wide = np.float64 in (original.dtype, perturbed.dtype)
+    kind = np.float64 if is_wide else np.float32
+    buffer = np.empty((2, min(original.size, _BLOCK)), np.uint32)
     best = 0.0
     for start in range(0, original.size, _BLOCK):
         place = slice(start, start + _BLOCK)
-        left, right = (
-            _read(array[place], buffer) for array, buffer in zip((original, perturbed), buffers, strict=True)
-        )
-        best = float(loops.largest(left, right, floor, best))
+        left, right = _read(original[place], buffer[0], kind), _read(perturbed[place], buffer[1], kind)
+        best = max(best, float(loops.largest(left, right, kind(floor))))
     return best
 
 
-def _buffer(array: Numbers) -> Numbers | None:
-    return np.empty(min(array.size, _BLOCK), np.uint32) if array.dtype == _BFLOAT16 else None
-
-
-def _read(block: Numbers, buffer: Numbers | None) -> Numbers:
-    if buffer is not None:
+def _read(block: Numbers, buffer: Numbers, kind: type[np.floating[Any]]) -> Numbers:
+    if block.dtype == _BFLOAT16 and kind is np.float32:
         bits = buffer[: block.size]
         loops.widen(block.view(np.uint16), bits)
         return bits.view(np.float32)
-    return block if block.dtype in _READ_AS_THEY_ARE else block.astype(np.float32)
+    return block.astype(kind, copy=False)
