@@ -54,9 +54,10 @@ ALLOWED = {
     "calls": {"descriptions", "devices", "errors", "naming", "ops", "records"},
     "simulation": {"errors"},
     "randomness": {"calls", "devices", "errors", "ops", "whole_file"},
+    "perturb": {"calls", "config", "devices", "errors", "kernels", "naming", "ops", "plugins", "tensors", "text"},
     "recording": {
         *("calls", "config", "devices", "errors", "kernels", "naming", "ops", "records", "storage", "tensors", "text"),
-        "overwrites",
+        *("overwrites", "perturb"),
     },
     "running": {"calls", "config", "errors", "kernels", "recording", "storage", "tensors", "text"},
     "integrations": {"calls", "config", "in_lockstep", "recording"},
@@ -134,6 +135,7 @@ ROOMS = {
         "reproduction": {"cases", "execution", "judging", "results"},
         "": {"cases", "collection", "execution", "exhaustive", "judging", "reproduction", "results"},
     },
+    "perturb": {"perturbations": {""}, "significance": {""}, "": {"perturbations", "significance"}},
     "kernels": {
         "numba_loops": {""},
         "triton_launch": {""},
@@ -158,7 +160,7 @@ ROOMS = {
 MOST_FILES = 20  # in one folder
 TORCH_PACKAGES = {
     *("calls", "devices", "in_lockstep", "integrations", "ops", "randomness", "recording", "running", "simulation"),
-    *("check", "overflow"),
+    *("check", "overflow", "perturb"),
 }
 TORCH_FILES = {
     "integrations.pytest",  # for typing alone

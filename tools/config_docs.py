@@ -15,7 +15,15 @@ from typing import Any, get_type_hints
 
 import msgspec
 
-from torchparity.config import CaptureConfig, CompareConfig, OverflowTask, StatisticsTask, TensorTask, settings
+from torchparity.config import (
+    CaptureConfig,
+    CompareConfig,
+    FreeBenchmarkTask,
+    OverflowTask,
+    StatisticsTask,
+    TensorTask,
+    settings,
+)
 from torchparity.config.refusals import wanted
 from torchparity.config.settings import BLOCKS, offered
 
@@ -41,6 +49,11 @@ SECTIONS: tuple[tuple[str, str, type[msgspec.Struct]], ...] = (
     ("Block `statistics`", "Which calls to record with statistics of their tensors.", StatisticsTask),
     ("Block `tensor`", "Which calls to record with the values of their tensors.", TensorTask),
     ("Block `overflow_check`", "When to stop looking for calls that overflow ([overflow](overflow.md)).", OverflowTask),
+    (
+        "Block `free_benchmark`",
+        "Which calls to perturb, and how ([checking without a baseline](free-benchmark.md)).",
+        FreeBenchmarkTask,
+    ),
     ("compare.json", "For `torchparity compare -i compare.json`, as msprobe has it.", CompareConfig),
 )
 

@@ -12,7 +12,12 @@ from typing import Any
 
 from torchparity.errors import UnknownPluginError
 
-_KIND = {"storage.formats": "tensor format", "devices": "device", "report.formats": "report format"}
+_KIND = {
+    "storage.formats": "tensor format",
+    "devices": "device",
+    "report.formats": "report format",
+    "perturb.perturbations": "perturbation",
+}
 
 
 def names(folder: str) -> list[str]:

@@ -11,6 +11,8 @@ from torchparity.config import (
     CaptureConfig,
     CaptureFields,
     DebuggerFields,
+    FreeBenchmarkFields,
+    FreeBenchmarkTask,
     OverflowFields,
     OverflowTask,
     RecordingLevel,
@@ -24,7 +26,7 @@ from torchparity.config import (
 from torchparity.errors import ConfigError
 from torchparity.recording import PrecisionDebugger, capture
 
-NOT_YET = {"free_benchmark", "acc_check", "run_ut"}
+NOT_YET = {"acc_check", "run_ut"}
 
 
 @pytest.mark.parametrize(
@@ -69,7 +71,12 @@ def fields_of(kind):
 
 @pytest.mark.parametrize(
     ("block", "keywords"),
-    [(StatisticsTask, StatisticsFields), (TensorTask, TensorFields), (OverflowTask, OverflowFields)],
+    [
+        (StatisticsTask, StatisticsFields),
+        (TensorTask, TensorFields),
+        (OverflowTask, OverflowFields),
+        (FreeBenchmarkTask, FreeBenchmarkFields),
+    ],
 )
 def test_blocks_have_the_same_fields_as_mappings_and_as_settings(block, keywords):
     assert get_type_hints(keywords) == fields_of(block)
@@ -77,9 +84,11 @@ def test_blocks_have_the_same_fields_as_mappings_and_as_settings(block, keywords
 
 @pytest.mark.parametrize(("function", "keywords"), [(capture, CaptureFields), (PrecisionDebugger, DebuggerFields)])
 def test_keywords_are_typed_as_the_settings_are(function, keywords):
-    blocks = {**fields_of(TensorTask), **fields_of(StatisticsTask), **fields_of(OverflowTask)}
-    settings = {**fields_of(CaptureConfig), **blocks}
-    settings |= {"statistics": StatisticsFields, "tensor": TensorFields, "overflow_check": OverflowFields}
+    settings = fields_of(CaptureConfig)
+    for block in (TensorTask, StatisticsTask, OverflowTask, FreeBenchmarkTask):
+        settings |= fields_of(block)
+    settings |= {"statistics": StatisticsFields, "tensor": TensorFields}
+    settings |= {"overflow_check": OverflowFields, "free_benchmark": FreeBenchmarkFields}
     in_signature = set(inspect.signature(function).parameters)
 
     typed = get_type_hints(keywords)

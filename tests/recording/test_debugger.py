@@ -84,8 +84,8 @@ def test_what_cannot_be_a_setting_is_refused_before_anything_runs(tmp_path):
         PrecisionDebugger(dump_path=tmp_path, levle="L1")
     with pytest.raises(ConfigError, match="'L7'"):
         PrecisionDebugger(dump_path=tmp_path, level="L7")
-    with pytest.raises(ConfigError, match="free_benchmark"):
-        PrecisionDebugger(dump_path=tmp_path, task="free_benchmark")
+    with pytest.raises(ConfigError, match="acc_check"):
+        PrecisionDebugger(dump_path=tmp_path, task="acc_check")
 
 
 def test_stop_before_any_start_is_refused_and_step_does_no_harm(tmp_path):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any
 
@@ -27,6 +27,7 @@ class Call(msgspec.Struct, eq=False, gc=False):
     parents: Sequence[str]  # the modules around it and the optimizer, outermost first
     inputs: Flat  # its arguments; `inputs.walked()` has their tensors as one flat list
     frame: FrameType | None = None  # where it is called from; still running when the call ends
+    function: Callable[..., Any] | None = None  # of a function, from when it runs until it has ended
     module: torch.nn.Module | None = None
     module_name: str = ""  # which of the model's modules is called, "" for everything else
     is_recompute: bool = False

@@ -72,6 +72,7 @@ class Dispatcher:
         call = self.begin_function(audience, args, kwargs, frame)
         if call is None:
             return function(*args, **kwargs)
+        call.function = function
         try:
             output = function(*args, **kwargs)
         except BaseException as error:
@@ -315,4 +316,4 @@ def _let_go(call: Call) -> None:
     call.inputs.let_go()
     if call.outputs is not None:
         call.outputs.let_go()
-    call.frame = call.module = call.edges = call.first = None
+    call.frame = call.function = call.module = call.edges = call.first = None

@@ -15,7 +15,7 @@ from torchparity.errors import ConfigError
 
 # As in config/settings.py, which is not loaded for help; level debug records only what a script saves itself.
 LEVELS = ("L0", "L1", "mix")
-TASKS = ("statistics", "tensor", "structure", "overflow_check")
+TASKS = ("statistics", "tensor", "structure", "overflow_check", "free_benchmark")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -35,6 +35,12 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="N",
         help="keep a checksum of weights and loss every N steps, and record calls only where --steps says so",
     )
+    perturbing = parser.add_argument_group("for --task free_benchmark (docs/free-benchmark.md)")
+    perturbing.add_argument("--pert-mode", metavar="MODE", help="how to change inputs (improve_precision)")
+    perturbing.add_argument("--handler-type", metavar="TYPE", help="check results, or fix them")
+    perturbing.add_argument("--fuzz-stage", metavar="STAGE", help="forward or backward")
+    perturbing.add_argument("--list", dest="names", metavar="TEXTS", help="only calls with one of these, as in mm,exp")
+    perturbing.add_argument("--significance", metavar="N", help="count significant bits, by N runs with noise")
     parser.add_argument("--overwrite", action="store_true", help="remove the run that is already in RUN")
 
 
@@ -77,6 +83,7 @@ def run(options: Namespace) -> int:
         stop_after=options.stop_after,
         overwrite=options.overwrite,
         checksum_every=_number(options.checksum_every),
+        perturbing=_perturbing(options),
         command=_command(options, words),
     )
     return run_script(find_script(words, is_module=options.module is not None), asked)
@@ -86,6 +93,25 @@ def _command(options: Namespace, words: list[str]) -> list[str]:
     """Return the words that start the script again, behind those of `torchparity run`."""
     model = [] if options.model is None else ["--model", options.model]
     return [*model, *([] if options.module is None else ["-m"]), *words]
+
+
+def _perturbing(options: Namespace) -> dict[str, object]:
+    """Return the block of task free_benchmark; refuse its options for any other task."""
+    given = {
+        "pert_mode": options.pert_mode,
+        "handler_type": options.handler_type,
+        "fuzz_stage": options.fuzz_stage,
+        "list": None if options.names is None else options.names.split(","),
+        "significance": None if options.significance is None else _whole(options.significance),
+    }
+    block = {field: value for field, value in given.items() if value is not None}
+    if block and options.task != "free_benchmark":
+        raise ConfigError(f"{', '.join(block)}: only for --task free_benchmark; the task is {options.task}.")
+    return {**block, "fuzz_device": "cpu"} if options.pert_mode == "to_cpu" else block
+
+
+def _whole(text: str) -> int | str:
+    return int(text) if text.isdecimal() else text
 
 
 def _number(text: str | None) -> int | None:

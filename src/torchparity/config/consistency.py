@@ -61,3 +61,14 @@ def _check_free_benchmark(block: FreeBenchmarkTask, source: str) -> None:
     for field, number in (("preheat_step", block.preheat_step), ("max_sample", block.max_sample)):
         if number < 1:
             raise bad_value(source, f"free_benchmark.{field}", number, "a whole number from 1")
+    if block.max_calls_per_api < -1 or block.max_calls_per_api == 0:
+        must_be = "a whole number from 1, or -1 for no limit"
+        raise bad_value(source, "free_benchmark.max_calls_per_api", block.max_calls_per_api, must_be)
+    if block.significance < 0 or block.significance == 1:
+        must_be = "a whole number from 2, or 0 for none"
+        raise bad_value(source, "free_benchmark.significance", block.significance, must_be)
+    if block.significance and (block.handler_type == "fix" or block.fuzz_stage == "backward" or block.if_preheat):
+        raise ConfigError(
+            f"{where}: 'significance' works neither with handler_type 'fix' nor with fuzz_stage 'backward' nor with "
+            "if_preheat."
+        )

@@ -7,13 +7,17 @@ keeps these types in step with those of settings.py.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict
 
 from torchparity.config.refusals import unknown_field
 from torchparity.config.settings import (
     BLOCKS,
     CaptureConfig,
     DataMode,
+    FuzzDevice,
+    FuzzStage,
+    HandlerType,
+    PertMode,
     Precision,
     RiskLevel,
     SummaryMode,
@@ -55,6 +59,23 @@ class OverflowFields(TypedDict, total=False):
     overflow_nums: int
 
 
+class FreeBenchmarkFields(TypedDict, total=False):
+    """The `free_benchmark` block as a mapping."""
+
+    scope: Texts
+    list: Texts
+    fuzz_device: FuzzDevice
+    pert_mode: PertMode
+    handler_type: HandlerType
+    fuzz_level: Literal["L1"]
+    fuzz_stage: FuzzStage
+    if_preheat: bool
+    preheat_step: int
+    max_sample: int
+    max_calls_per_api: int
+    significance: int
+
+
 class DebuggerFields(TypedDict, total=False):
     """The keyword arguments of `PrecisionDebugger` beside those in its signature; docs/config.md explains each."""
 
@@ -72,6 +93,7 @@ class DebuggerFields(TypedDict, total=False):
     statistics: StatisticsFields
     tensor: TensorFields
     overflow_check: OverflowFields
+    free_benchmark: FreeBenchmarkFields
     scope: Texts
     list: Texts
     tensor_list: Texts
@@ -81,6 +103,16 @@ class DebuggerFields(TypedDict, total=False):
     bench_path: str | None
     diff_nums: int
     overflow_nums: int
+    fuzz_device: FuzzDevice
+    pert_mode: PertMode
+    handler_type: HandlerType
+    fuzz_level: Literal["L1"]
+    fuzz_stage: FuzzStage
+    if_preheat: bool
+    preheat_step: int
+    max_sample: int
+    max_calls_per_api: int
+    significance: int
 
 
 class CaptureFields(DebuggerFields, total=False):

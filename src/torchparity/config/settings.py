@@ -7,7 +7,11 @@ from typing import Annotated, Literal, get_args
 import msgspec
 
 Task = Literal["statistics", "tensor", "structure", "overflow_check", "free_benchmark", "acc_check", "run_ut"]
-RecordingTask = Literal["statistics", "tensor", "structure", "overflow_check"]
+RecordingTask = Literal["statistics", "tensor", "structure", "overflow_check", "free_benchmark"]
+FuzzDevice = Literal["npu", "cpu", "cuda", "device"]
+PertMode = Literal["improve_precision", "bit_noise", "add_noise", "change_value", "no_change", "to_cpu"]
+HandlerType = Literal["check", "fix"]
+FuzzStage = Literal["forward", "backward"]
 Level = Literal["L0", "L1", "mix", "L2", "debug"]
 RecordingLevel = Literal["L0", "L1", "mix", "debug"]
 DataMode = Literal["all", "forward", "backward", "input", "output"]
@@ -71,17 +75,30 @@ class FreeBenchmarkTask(msgspec.Struct, frozen=True, kw_only=True):
     """The `free_benchmark` block: how to perturb an API and judge the result."""
 
     scope: Names = []
+    """Perturb only these calls: whole names, no range. Not together with `list`."""
     list: Names = []
-    fuzz_device: Literal["npu", "cpu", "cuda", "device"] = "npu"
-    pert_mode: Literal["improve_precision", "bit_noise", "add_noise", "change_value", "no_change", "to_cpu"] = (
-        "improve_precision"
-    )
-    handler_type: Literal["check", "fix"] = "check"
+    """Perturb only calls with one of these texts in their name; without both, every call."""
+    fuzz_device: FuzzDevice = "npu"
+    """`cpu` with `pert_mode` to_cpu alone; the others all mean the device that the tensors are on."""
+    pert_mode: PertMode = "improve_precision"
+    """The change to the inputs ([perturbations](free-benchmark.md#perturbations))."""
+    handler_type: HandlerType = "check"
+    """`check`: list results that move too far. `fix`: put the perturbed result in place of the API's own."""
     fuzz_level: Literal["L1"] = "L1"
-    fuzz_stage: Literal["forward", "backward"] = "forward"
+    """The level of what is perturbed: APIs."""
+    fuzz_stage: FuzzStage = "forward"
+    """`forward`: perturb results. `backward`: perturb gradients; needs `list`, whose APIs' inputs are kept."""
     if_preheat: bool = False
+    """Learn the usual deviation of each API in the first steps, and widen its thresholds to that."""
     preheat_step: int = 15
+    """The number of steps to learn from."""
     max_sample: int = 20
+    """Learn from at most so many calls of an API."""
+    max_calls_per_api: int = -1
+    """Perturb at most so many calls of an API in a step; -1 is no limit. Not in msprobe."""
+    significance: int = 0
+    """Instead of a check, run each call so many times with random last bits, and tell how many bits of its result
+    are significant ([significance](free-benchmark.md#significance)); 0 is off. Not in msprobe."""
 
 
 class CheckTask(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,7 +114,7 @@ class CaptureConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     task: Annotated[Task, RecordingTask] = "statistics"
     """The facts to keep of each tensor: `statistics`, or values too (`tensor`); `structure` keeps only the calls,
-    `overflow_check` only those that overflow, with values."""
+    `overflow_check` only those that overflow, with values. `free_benchmark` records nothing: it perturbs calls."""
     dump_path: str = "./dump_path"
     """The folder of the run."""
     rank: Indices = []
@@ -134,6 +151,7 @@ class CaptureConfig(msgspec.Struct, frozen=True, kw_only=True):
     overflow_check: OverflowTask = OverflowTask()
     """The settings of task `overflow_check`, below."""
     free_benchmark: FreeBenchmarkTask = FreeBenchmarkTask()
+    """The settings of task `free_benchmark`, below."""
     acc_check: CheckTask = CheckTask()
     run_ut: CheckTask = CheckTask()
 

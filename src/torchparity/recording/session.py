@@ -64,7 +64,9 @@ class Session:
     ) -> None:
         self._config, self._level = config, setup.level_of(config)
         self._recorder = setup.make_recorder(config, self._store)
-        self._dispatcher = Dispatcher(self._recorder)
+        self._perturbing = setup.make_perturbing(config, lambda: self._step)
+        self._listener = self._perturbing or self._recorder
+        self._dispatcher = Dispatcher(self._listener)
         self._interceptors = Interceptors(self._dispatcher, sees_apis=self._level in ("L1", "mix"))
         self._saved_values = SavedValues(self._dispatcher, self._recorder)
         self._dump_enable = DumpEnable(config.dump_enable, config_path)
@@ -154,7 +156,7 @@ class Session:
             return  # a forked child has no part in it
         if self._output is not None:
             late = self._late_gradients + self._dispatcher.take_late_gradients()
-            failures = [*self._dispatcher.boundary.failures.sentences(), *self._recorder.failures.sentences()]
+            failures = [*self._dispatcher.boundary.failures.sentences(), *self._listener.failures.sentences()]
             self._output.close([*self._left_out(failures, late), *self._missed_steps()])
         elif was_started and self._config.rank:
             # Of many ranks those that are not wanted are not worth a warning.
@@ -226,7 +228,7 @@ class Session:
             return False
         if self._output is None:  # also where this step is not wanted: what cannot work is said before the training
             custom = self._interceptors.registered_names()
-            self._output = setup.open_output(self._config, self._recorder, model, custom, own)
+            self._output = setup.open_output(self._config, self._recorder, model, custom, own, self._perturbing)
             close_at_exit(self)
         if (self._config.step and self._step not in self._config.step) or not self._dump_enable.is_on():
             return False
@@ -279,7 +281,7 @@ class Session:
     def _write_step(self) -> None:
         done, late = self._recorder.take_step(self._step), self._dispatcher.take_late_gradients()
         self._late_gradients += late
-        failures = self._dispatcher.boundary.failures.sentences_of_step() + self._recorder.failures.sentences_of_step()
+        failures = self._dispatcher.boundary.failures.sentences_of_step() + self._listener.failures.sentences_of_step()
         if self._output is not None:
             environment = read_environment(
                 autocast=self._recorder.autocast.take(), device_types=self._recorder.measurements.device_types

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
 from typing import Any, get_args
 
 from torch import nn
@@ -11,6 +12,8 @@ from torchparity.calls import named_modules, takes_hooks
 from torchparity.calls.call_stacks import StackBook
 from torchparity.config import LARGEST_INDEX, CaptureConfig, RecordingTask, StatisticsTask, TensorTask
 from torchparity.errors import ConfigError
+from torchparity.perturb.entry import perturbing_for
+from torchparity.perturb.perturbing import Perturbing
 from torchparity.recording.environment import read_environment
 from torchparity.recording.measuring.measurement_cache import MeasurementCache
 from torchparity.recording.measuring.measurer import MeasurementOptions, Store
@@ -20,6 +23,7 @@ from torchparity.recording.selection.requested_names import check_names, check_s
 from torchparity.recording.selection.selection import Selection
 from torchparity.recording.step.recorder import Coverage, Recorder
 from torchparity.recording.writing.output import Output
+from torchparity.recording.writing.perturb_output import PerturbOutput
 from torchparity.recording.writing.step_output import StepOutput
 
 Models = nn.Module | Sequence[nn.Module]
@@ -31,9 +35,9 @@ def level_of(config: CaptureConfig) -> str:
         raise ConfigError(
             f"task {config.task!r} is not a recording; use {', '.join(map(repr, get_args(RecordingTask)))}."
         )
-    if config.task == "overflow_check":
+    if config.task in ("overflow_check", "free_benchmark"):
         if config.level not in ("L1", "mix"):
-            raise ConfigError(f"task 'overflow_check' looks at APIs, level 'L1'; level {config.level!r} has none.")
+            raise ConfigError(f"task {config.task!r} looks at APIs, level 'L1'; level {config.level!r} has none.")
         return "L1"
     return "mix" if config.task == "structure" else config.level
 
@@ -76,11 +80,24 @@ def make_overflow_recorder(config: CaptureConfig) -> OverflowRecorder:
     )
 
 
+def make_perturbing(config: CaptureConfig, step: Callable[[], int]) -> Perturbing | None:
+    """Return the listener of task free_benchmark, which listens in place of the recorder; None for other tasks."""
+    return perturbing_for(config.free_benchmark, step) if config.task == "free_benchmark" else None
+
+
 def open_output(
-    config: CaptureConfig, recorder: Recorder, model: Models | None, custom: Collection[str], rank: int
+    config: CaptureConfig,
+    recorder: Recorder,
+    model: Models | None,
+    custom: Collection[str],
+    rank: int,
+    perturbing: Perturbing | None = None,
 ) -> StepOutput:
     """Refuse names that cannot come up and a folder that cannot be written, before anything is recorded."""
     level, selection = level_of(config), recorder.selection
+    if perturbing is not None:
+        check_names(config.free_benchmark.scope, level=level, modules=None, custom=custom)
+        return PerturbOutput(perturbing, Path(config.dump_path).expanduser().absolute(), rank)
     modules = None
     if model is not None and selection.asked:
         modules = [name for module, name in named_modules(model) if takes_hooks(module)]

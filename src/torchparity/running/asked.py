@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from torchparity.config import LARGEST_INDEX, CaptureConfig, RecordingLevel, RecordingTask, capture_config
@@ -28,6 +28,7 @@ class Asked:
     stop_after: bool = False
     overwrite: bool = False
     checksum_every: int | None = None  # steps
+    perturbing: Mapping[str, object] = field(default_factory=dict)  # the block of task free_benchmark
     command: Sequence[str] = ()  # the words that start the script
 
     @property
@@ -45,10 +46,11 @@ class Asked:
         steps = None if self.steps is None else _checked_steps(self.steps)
         settings = {
             "dump_path": str(self.folder),
-            "level": "L1" if self.task == "overflow_check" else self.level,
+            "level": "L1" if self.task in ("overflow_check", "free_benchmark") else self.level,
             "task": self.task,
             "step": steps,
             "overwrite": self.overwrite,
+            "free_benchmark": dict(self.perturbing),
         }
         return capture_config(settings, source="torchparity run")
 

@@ -1,0 +1,13 @@
+"""Checking without a baseline: an API runs again on inputs that were changed a little, and both results are compared.
+
+subject          one call as it can be run again
+perturbations/   the changes, one file each
+rerunning        running an API again without a trace
+deviation        how far two results are apart
+thresholds       how far apart they may be, and what a preheat learns of that
+findings         free_benchmark.csv
+selected_calls   which calls are perturbed
+checking         the listeners that compare, forward and backward
+fixing           the listener that puts the perturbed result in place of the API's own
+significance/    how many bits of a result mean something, and why not more
+"""

@@ -1,0 +1,141 @@
+"""The listener of stage backward: compares each selected API's gradients with those on perturbed inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from torchparity.calls import Call, Gradients
+from torchparity.naming import backward_of
+from torchparity.perturb.checking import add_all, check_sentences
+from torchparity.perturb.deviation import largest_deviation
+from torchparity.perturb.perturbations import Perturbation
+from torchparity.perturb.perturbing import Held, Perturbing, check_draws_nothing
+from torchparity.perturb.rerunning import run_again
+from torchparity.perturb.selected_calls import SelectedCalls
+from torchparity.perturb.subject import CancelledError, tensors_of, versions_of
+from torchparity.perturb.verdicts import Verdicts
+
+
+@dataclass
+class _Forward:
+    """A call whose gradients are awaited: its inputs are kept until they came once."""
+
+    held: Held | None
+    function: Callable[..., Any]
+    slots: list[int]  # of the call's tensors in order, the place of each among those that are held once
+    wanted: list[int]  # places that have a gradient
+    versions: list[int]
+    graph_task: int | None = None
+    received: dict[int, torch.Tensor] = field(default_factory=dict)
+    perturbed: dict[int, torch.Tensor | None] = field(default_factory=dict)  # gradients by place
+    judged: set[int] = field(default_factory=set)  # places
+
+    def let_go(self) -> None:
+        self.held = None
+        self.received.clear()
+        self.perturbed.clear()
+
+
+class BackwardCheck(Perturbing):
+    """Runs a call again on perturbed inputs when its gradients have come, and its backward with the same gradients."""
+
+    def __init__(self, calls: SelectedCalls, verdicts: Verdicts, perturbation: Perturbation) -> None:
+        super().__init__(calls, verdicts)
+        self._perturbation = perturbation
+
+    def before(self, call: Call) -> Any:
+        """Hold the inputs of a call that has gradients."""
+        if not (torch.is_grad_enabled() and call.op.has_gradient):
+            return None
+        tensors = call.inputs.walked().tensors
+        if not any(tensor.requires_grad for tensor in tensors):
+            return None
+        held = super().before(call)
+        if held is None:
+            return None
+        places: dict[int, int] = {}
+        slots = [places.setdefault(id(tensor), len(places)) for tensor in tensors]
+        distinct = list({id(tensor): tensor for tensor in tensors}.values())
+        if len(distinct) != len(held.subject.tensors):
+            self.verdicts.cancel(call.name, "its tensors are inside of an object")
+            return None
+        call.wants_gradients = True
+        wanted = [place for place, tensor in enumerate(distinct) if tensor.requires_grad]
+        return _Forward(held, _nothing, slots, wanted, versions_of(held.subject.tensors))
+
+    def after(self, call: Call, state: _Forward, output: Any) -> None:
+        """Note the function of a call: when its gradients come the call has let go of it."""
+        held = state.held
+        if held is not None and self.within(call.name, lambda: _drawing_nothing(held)) is None:
+            state.held = None
+        state.function = call.function or _nothing
+
+    def gradients(self, call: Call, state: _Forward, received: Gradients, returned: Gradients) -> None:
+        """Collect the gradients at a call's outputs; judge those that it gave its inputs."""
+        task = torch._C._current_graph_task_id()
+        if state.held is None or state.graph_task not in (None, task):
+            return  # of a second backward through the call nothing is kept
+        state.graph_task = task
+        if received:
+            state.received.update(received)
+            state.perturbed.clear()
+        if not returned:
+            return
+        name, held = backward_of(call.name), state.held
+        deviations = self.within(name, lambda: self._deviations(name, state, held, returned))
+        add_all(self.verdicts, call, held.subject, deviations or [], "backward", name)
+        state.judged.update(state.slots[slot] for slot, _ in returned)
+        if deviations is None or state.judged.issuperset(state.wanted):
+            state.let_go()
+
+    def sentences(self) -> list[str]:
+        return check_sentences(self.verdicts, self.calls)
+
+    def _deviations(
+        self, name: str, state: _Forward, held: Held, returned: Gradients
+    ) -> list[tuple[int | None, torch.Tensor, Any]]:
+        if not state.perturbed:
+            self.verdicts.begin(name)
+            state.perturbed = self._perturbed_gradients(state, held)
+        is_several = len(state.wanted) > 1
+        return [
+            (state.slots[slot] if is_several else None, gradient, largest_deviation(gradient, perturbed))
+            for slot, gradient in returned
+            if (perturbed := state.perturbed[state.slots[slot]]) is not None
+        ]
+
+    def _perturbed_gradients(self, state: _Forward, held: Held) -> dict[int, torch.Tensor | None]:
+        if versions_of(held.subject.tensors) != state.versions:
+            raise CancelledError("an input was written since")
+        with torch.no_grad():
+            tensors = [tensor.detach() for tensor in self._perturbation.perturbed(held.subject)]
+        leaves = [tensors[place].requires_grad_() for place in state.wanted]
+        with torch.enable_grad():
+            # Copies: a leaf that needs a gradient cannot be written in place.
+            given = [tensor.clone() if tensor.requires_grad else tensor for tensor in tensors]
+            again = run_again(state.function, held.subject, given, self._perturbation, held.autocasting)
+            gradients = _gradients(list(tensors_of(again)) or given, state.received, leaves)
+        return dict(zip(state.wanted, gradients, strict=True))
+
+
+def _gradients(
+    outputs: list[torch.Tensor], received: dict[int, torch.Tensor], inputs: Sequence[torch.Tensor]
+) -> Sequence[torch.Tensor | None]:
+    roots = [(outputs[slot], gradient) for slot, gradient in received.items() if outputs[slot].requires_grad]
+    if not roots:
+        raise CancelledError("its perturbed result has no gradient")
+    gradients = [gradient.to(output.device, output.dtype) for output, gradient in roots]
+    return torch.autograd.grad([output for output, _ in roots], inputs, gradients, allow_unused=True)
+
+
+def _drawing_nothing(held: Held) -> Held:
+    check_draws_nothing(held)
+    return held
+
+
+def _nothing(*args: Any, **kwargs: Any) -> None:
+    """Stand for the function of a call that has not returned yet."""

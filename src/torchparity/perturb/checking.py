@@ -1,0 +1,113 @@
+"""The listener of handler check: compares each selected API's result with that on perturbed inputs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from torchparity.calls import Call
+from torchparity.perturb.deviation import largest_deviation
+from torchparity.perturb.perturbations import Perturbation
+from torchparity.perturb.perturbing import Held, Perturbing, check_draws_nothing
+from torchparity.perturb.rerunning import run_again
+from torchparity.perturb.selected_calls import SelectedCalls
+from torchparity.perturb.subject import CancelledError, Subject, call_tensors, tensors_of
+from torchparity.perturb.verdicts import Measured, Stage, Verdicts
+from torchparity.text import counted
+
+# Results that say where something is: of equal elements they may name any.
+_PICKS = frozenset(
+    {
+        *("max", "min", "argmax", "argmin", "topk", "sort", "argsort", "msort", "kthvalue", "median", "nanmedian"),
+        *("mode", "cummax", "cummin", "unique", "unique_consecutive", "searchsorted", "bucketize"),
+        *("max_pool1d", "max_pool2d", "max_pool3d", "max_pool1d_with_indices", "max_pool2d_with_indices"),
+        *("max_pool3d_with_indices", "adaptive_max_pool2d", "fractional_max_pool2d"),
+    }
+)
+
+
+class ForwardCheck(Perturbing):
+    """Compares results; nothing of the training changes."""
+
+    def __init__(self, calls: SelectedCalls, verdicts: Verdicts, perturbation: Perturbation) -> None:
+        super().__init__(calls, verdicts)
+        self._perturbation = perturbation
+
+    def after(self, call: Call, state: Held, output: Any) -> None:
+        """Run a call again on perturbed inputs and judge how far its result is from the original."""
+        deviations = self.within(call.name, lambda: self._deviations(call, state, output))
+        add_all(self.verdicts, call, state.subject, deviations or [], "forward")
+
+    def sentences(self) -> list[str]:
+        return check_sentences(self.verdicts, self.calls)
+
+    def _deviations(self, call: Call, held: Held, output: Any) -> list[tuple[int | None, torch.Tensor, Any]]:
+        check_draws_nothing(held)
+        originals = list(tensors_of(output))
+        is_written = not originals and call.writes
+        if is_written:
+            originals = call_tensors(call)
+        judged = [place for place, tensor in enumerate(originals) if is_judged(call.op.name, tensor)]
+        if not judged:
+            raise CancelledError("its result has no tensor to compare")
+        assert call.function is not None
+        with torch.no_grad():
+            tensors = self._perturbation.perturbed(held.subject)
+            self.verdicts.begin(call.name)
+            again = run_again(call.function, held.subject, tensors, self._perturbation, held.autocasting)
+            results = tensors if is_written else list(tensors_of(again))
+            if len(results) != len(originals):
+                raise CancelledError("it returned another number of results")
+            is_several = len(originals) > 1 if is_written else isinstance(output, (list, tuple))
+            return [
+                (place if is_several else None, originals[place], largest_deviation(originals[place], results[place]))
+                for place in judged
+            ]
+
+
+def is_judged(api: str, tensor: torch.Tensor) -> bool:
+    """Tell whether a result is compared: numbers always, places of elements not."""
+    return tensor.is_floating_point() or tensor.is_complex() or api.rpartition(".")[2] not in _PICKS
+
+
+def add_all(
+    verdicts: Verdicts,
+    call: Call,
+    subject: Subject,
+    deviations: list[tuple[int | None, torch.Tensor, Any]],
+    stage: Stage,
+    name: str = "",
+) -> None:
+    """Hand the deviations of a call's results to the verdicts."""
+    floats = [tensor for tensor in subject.tensors if tensor.is_floating_point()]
+    first = (floats or subject.tensors)[0]
+    for place, original, deviation in deviations:
+        measured = Measured(
+            api=call.op.name,
+            name=name or call.name,
+            stage=stage,
+            step=verdicts.step(),
+            dtype=first.dtype,
+            shape=tuple(first.shape),
+            output_dtype=original.dtype,
+            output_index=place,
+        )
+        verdicts.add(measured, deviation)
+
+
+def check_sentences(verdicts: Verdicts, calls: SelectedCalls) -> list[str]:
+    """Return what came of a check: how many calls were perturbed, how many deviate, and what was left out."""
+    rows = verdicts.table.rows if verdicts.table is not None else 0
+    return [
+        f"perturbed {counted(verdicts.perturbed, 'call')} with {verdicts.mode}",
+        f"{counted(rows, 'result')} beyond the thresholds",
+        *left_out_sentences(verdicts, calls),
+    ]
+
+
+def left_out_sentences(verdicts: Verdicts, calls: SelectedCalls) -> list[str]:
+    """Return what was left out and why, and the names that never came up."""
+    said = [f"{counted(number, 'call')} left out: {reason}" for reason, number in verdicts.cancelled.most_common(5)]
+    missing = calls.unmatched()
+    return [*said, *([f"never seen: {', '.join(missing)}"] if missing else [])]

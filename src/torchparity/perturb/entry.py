@@ -1,0 +1,38 @@
+"""From the settings of task free_benchmark to the listener that they ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from torchparity.config import FreeBenchmarkTask
+from torchparity.errors import ConfigError
+from torchparity.naming import is_call_name
+from torchparity.perturb.backward_checking import BackwardCheck
+from torchparity.perturb.checking import ForwardCheck
+from torchparity.perturb.fixing import Fix
+from torchparity.perturb.perturbations import perturbation
+from torchparity.perturb.perturbing import Perturbing
+from torchparity.perturb.selected_calls import SelectedCalls
+from torchparity.perturb.significance.listener import Significance
+from torchparity.perturb.significance.noise import LastBits
+from torchparity.perturb.thresholds import FixedThresholds, LearnedThresholds, Thresholds
+from torchparity.perturb.verdicts import Verdicts
+
+
+def perturbing_for(block: FreeBenchmarkTask, step: Callable[[], int]) -> Perturbing:
+    """Return the listener for a task; `step` says the number of the step in hand."""
+    for name in block.scope:
+        if not is_call_name(name):
+            raise ConfigError(
+                f"free_benchmark.scope names calls, such as 'Torch.matmul.0.forward'; {name!r} is none: use 'list'."
+            )
+    thresholds: Thresholds = FixedThresholds()
+    if block.if_preheat:
+        thresholds = LearnedThresholds(block.preheat_step, block.max_sample)
+    calls = SelectedCalls(block.scope, block.list, block.max_calls_per_api)
+    if block.significance:
+        noise = LastBits()
+        return Significance(calls, Verdicts(noise, thresholds, step), block.significance, noise)
+    mode = perturbation(block.pert_mode)
+    kind = Fix if block.handler_type == "fix" else BackwardCheck if block.fuzz_stage == "backward" else ForwardCheck
+    return kind(calls, Verdicts(mode, thresholds, step), mode)

@@ -1,0 +1,60 @@
+"""free_benchmark.csv: one file for all ranks, to which each adds whole lines."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from torchparity.errors import RunWriteError
+
+try:
+    import fcntl
+except ImportError:  # Windows, where adding to a file takes place under no lock
+    fcntl = None  # type: ignore[assignment]
+
+
+class SharedTable:
+    """A csv file that several processes add rows to, each row whole and the header once."""
+
+    def __init__(self, path: Path, header: Sequence[str]) -> None:
+        self.path = path
+        self._header = _line(header)
+        self.rows = 0  # added by this process
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._append(b"")
+        except OSError as error:
+            raise RunWriteError(path, (error.strerror or str(error)).lower()) from None
+
+    def add(self, row: Sequence[Any]) -> None:
+        """Add a row."""
+        self.rows += 1
+        self._append(_line(row))
+
+    def _append(self, line: bytes) -> None:
+        file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o640)
+        try:
+            with _locked(file):
+                os.write(file, line if os.fstat(file).st_size else self._header + line)
+        finally:
+            os.close(file)
+
+
+@contextmanager
+def _locked(file: int) -> Iterator[None]:
+    """Hold a file for this process alone; some file systems have no locks, and adding is whole there too."""
+    if fcntl is not None:
+        with suppress(OSError):
+            fcntl.flock(file, fcntl.LOCK_EX)
+    yield  # closing the file gives it back
+
+
+def _line(row: Sequence[Any]) -> bytes:
+    text = io.StringIO(newline="")
+    csv.writer(text).writerow(row)
+    return text.getvalue().encode("utf-8", errors="backslashreplace")

@@ -1,0 +1,92 @@
+"""The listener of handler fix: the user gets the perturbed result, and gradients flow through it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from torchparity.calls import Call
+from torchparity.perturb.checking import left_out_sentences
+from torchparity.perturb.perturbations import Perturbation
+from torchparity.perturb.perturbing import Held, Perturbing, check_draws_nothing
+from torchparity.perturb.rerunning import run_again
+from torchparity.perturb.selected_calls import SelectedCalls
+from torchparity.perturb.subject import CancelledError, call_tensors, mapped, tensors_of
+from torchparity.perturb.verdicts import Verdicts
+from torchparity.text import counted
+
+
+class Fix(Perturbing):
+    """Replaces results. The graph of the perturbed call takes the place of the call's own: its backward is in the
+    raised precision, or on the CPU, too.
+    """
+
+    replaces_outputs = True
+
+    def __init__(self, calls: SelectedCalls, verdicts: Verdicts, perturbation: Perturbation) -> None:
+        super().__init__(calls, verdicts)
+        self._perturbation = perturbation
+
+    def wants(self, call: Call) -> bool:
+        """Tell whether a call is to be fixed: one that is done again for its gradients as well as the first time."""
+        return self.calls.takes(call)
+
+    def copied(self, tensor: torch.Tensor, *, is_written: bool) -> torch.Tensor:
+        return tensor.clone() if is_written else tensor
+
+    def open(self, folder: Any, rank: int) -> None:
+        """Make no file: nothing is judged."""
+
+    def replacement(self, call: Call, state: Held, output: Any) -> Any:
+        """Return the result of a call on perturbed inputs, in the dtype and on the device of its own."""
+        fixed = self.within(call.name, lambda: [self._fixed(call, state, output)])
+        return output if fixed is None else fixed[0]
+
+    def sentences(self) -> list[str]:
+        fixed = f"replaced the results of {counted(self.verdicts.perturbed, 'call')} by {self.verdicts.mode}"
+        return [fixed, *left_out_sentences(self.verdicts, self.calls)]
+
+    def _fixed(self, call: Call, held: Held, output: Any) -> Any:
+        check_draws_nothing(held)
+        given = call_tensors(call)
+        originals = list(tensors_of(output))
+        written = [place for place, tensor in enumerate(given) if _was_written(tensor, held.versions[place], originals)]
+        if not written and _share_memory(originals, given):
+            raise CancelledError("it returns its input, which must stay the same tensor")
+        if any(given[place]._is_view() for place in written):
+            raise CancelledError("it writes into a view, whose base has gradients of its own")
+        assert call.function is not None
+        tensors = self._perturbation.perturbed(held.subject)
+        self.verdicts.begin(call.name)
+        again = run_again(call.function, held.subject, tensors, self._perturbation, held.autocasting)
+        for place in written:
+            _write_back(given[place], tensors[place])
+        if written:
+            return output
+        results = list(tensors_of(again))
+        if len(results) != len(originals):
+            raise CancelledError("it returned another number of results")
+        replaced = {id(old): _like(new, old) for old, new in zip(originals, results, strict=True)}
+        return mapped(output, lambda value: replaced.get(id(value), value))
+
+
+def _was_written(tensor: torch.Tensor, version: int, results: list[torch.Tensor]) -> bool:
+    return _share_memory(results, [tensor]) if tensor.is_inference() else tensor._version != version
+
+
+def _write_back(tensor: torch.Tensor, fixed: torch.Tensor) -> None:
+    """Put what a call wrote into the tensor that it was given; its graph becomes that of the perturbed call."""
+    if tensor.grad_fn is not None:
+        tensor.detach_()
+    with torch.set_grad_enabled(torch.is_grad_enabled() and not tensor.requires_grad):  # a leaf is a parameter
+        tensor.copy_(fixed)
+
+
+def _like(result: torch.Tensor, original: torch.Tensor) -> torch.Tensor:
+    return result.to(original.device, original.dtype)
+
+
+def _share_memory(results: list[torch.Tensor], given: list[torch.Tensor]) -> bool:
+    memory = {tensor.untyped_storage().data_ptr() for tensor in given if tensor.numel()}
+    return any(tensor.untyped_storage().data_ptr() in memory for tensor in results if tensor.numel())

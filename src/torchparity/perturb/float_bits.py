@@ -1,0 +1,56 @@
+"""The bits of floating-point tensors: which elements can be moved by a last bit, and their bits as integers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import torch
+
+from torchparity.perturb.subject import CancelledError, Subject
+
+_INTEGERS = {
+    torch.float16: torch.int16,
+    torch.bfloat16: torch.int16,
+    torch.float32: torch.int32,
+    torch.float64: torch.int64,
+}
+BitChange = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]  # of bits, and of the mask of what may move
+
+
+def has_bits(tensor: torch.Tensor) -> bool:
+    """Tell whether a tensor's elements can be moved by a last bit."""
+    return (tensor.dtype in _INTEGERS or tensor.is_complex()) and tensor.numel() > 0
+
+
+def with_noise(subject: Subject, changes: Iterable[BitChange]) -> list[torch.Tensor]:
+    """Return a call's tensors, each floating-point one with its bits changed by the next change while there is one.
+
+    Only normal numbers move: what is zero, tiny or not finite stays.
+    """
+    check_has_floats(subject)
+    turns = iter(changes)
+    return [
+        bits_changed(tensor, change) if has_bits(tensor) and (change := next(turns, None)) else tensor
+        for tensor in subject.tensors
+    ]
+
+
+def check_has_floats(subject: Subject) -> None:
+    """Raise where a call has no floating-point input with elements."""
+    floats = [tensor for tensor in subject.tensors if tensor.is_floating_point() or tensor.is_complex()]
+    if not floats:
+        raise CancelledError("it has no floating-point input")
+    if not any(tensor.numel() for tensor in floats):
+        raise CancelledError("its input is empty")
+
+
+def bits_changed(tensor: torch.Tensor, change: BitChange) -> torch.Tensor:
+    """Return a copy of a tensor with the bits of its normal numbers changed."""
+    if tensor.is_complex():
+        return torch.view_as_complex(bits_changed(torch.view_as_real(tensor.resolve_conj()), change))
+    limits = torch.finfo(tensor.dtype)
+    magnitude = tensor.abs()
+    # The largest number has no neighbour; a nan compares as false.
+    moves = (magnitude >= limits.tiny) & (magnitude < limits.max)
+    bits = tensor.resolve_neg().view(_INTEGERS[tensor.dtype])
+    return change(bits, moves).view(tensor.dtype)

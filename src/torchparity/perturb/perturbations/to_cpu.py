@@ -1,0 +1,41 @@
+"""Moves the inputs to the CPU, low precision raised to float32: finds APIs whose kernel on the device is wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from torchparity.perturb.perturbations.improve_precision import LOW
+from torchparity.perturb.subject import CancelledError, Subject
+
+_CPU = torch.device("cpu")
+
+
+class ToCpu:
+    """See the contract in `perturbations/__init__.py`."""
+
+    name = "to_cpu"
+    is_differentiable = True
+    leaves_autocast = True
+    moves_by_ulp = False
+
+    def perturbed(self, subject: Subject) -> list[torch.Tensor]:
+        if not any(tensor.numel() for tensor in subject.tensors):
+            raise CancelledError("its input is empty")
+        return [tensor.to(_CPU, torch.float32 if tensor.dtype in LOW else tensor.dtype) for tensor in subject.tensors]
+
+    def changed(self, value: Any) -> Any:
+        if isinstance(value, torch.device):
+            return _CPU
+        if isinstance(value, str) and value.partition(":")[0] in _device_types():
+            return "cpu"
+        return torch.float32 if isinstance(value, torch.dtype) and value in LOW else value
+
+
+def _device_types() -> tuple[str, ...]:
+    own = torch._C._get_privateuse1_backend_name()
+    return ("cuda", "npu", "xpu", "mps", own)
+
+
+PLUGIN = ToCpu()

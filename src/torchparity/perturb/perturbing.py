@@ -1,0 +1,103 @@
+"""The listener that perturbs: what all its kinds share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from torchparity.calls import Call, Interest, Listener, attempted, text_of
+from torchparity.ops import Kind, Op
+from torchparity.perturb.rerunning import Autocasting, RandomState
+from torchparity.perturb.selected_calls import SelectedCalls
+from torchparity.perturb.subject import CancelledError, Subject, call_tensors, subject_of, versions_of
+from torchparity.perturb.verdicts import Verdicts
+from torchparity.perturb.writes import may_write
+
+_OF_ALL_PARAMETERS = ("Torch._foreach_", "Torch._fused_")
+
+
+@dataclass
+class Held:
+    """A call that will be run again: its arguments as they were before it, and the random state."""
+
+    subject: Subject
+    random: RandomState
+    autocasting: Autocasting
+    versions: list[int]  # of the call's tensors
+
+
+class Perturbing(Listener):
+    """Runs the selected calls again; kinds of it say with what, and what becomes of the result."""
+
+    work = "perturb"
+
+    def __init__(self, calls: SelectedCalls, verdicts: Verdicts) -> None:
+        self.calls, self.verdicts = calls, verdicts
+
+    def open(self, folder: Path, rank: int) -> None:
+        """Make the files that this listener writes, or raise where that cannot be."""
+        self.verdicts.open(folder, rank)
+
+    def end_step(self, step: int) -> None:
+        """Judge what waits for a device."""
+        self.verdicts.settle()
+
+    def sentences(self) -> list[str]:
+        """Return what came of it, for the end of the training."""
+        raise NotImplementedError
+
+    def interest(self, op: Op) -> Interest:
+        is_call = op.kind in (Kind.COMPUTES, Kind.COLLECTIVE, Kind.CUSTOM)
+        return Interest.CALLS if is_call and self.calls.may_take(op) else Interest.NOTHING
+
+    def before(self, call: Call) -> Any:
+        """Hold the arguments of a call that is to be perturbed; it may overwrite them."""
+        if not self.wants(call):
+            return None
+        held = self.within(call.name, lambda: self._held(call))
+        if held is not None and not held.subject.tensors:
+            self.verdicts.cannot_take(call.op.name, call.name, was_asked_for=self.calls.is_narrowed)
+            return None
+        return held
+
+    def wants(self, call: Call) -> bool:
+        """Tell whether a call is to be perturbed; a forward that is done again for its gradients was already."""
+        is_taken = not call.is_recompute and self.calls.takes(call)
+        return is_taken and self.verdicts.wants(call.op.name, call.name)
+
+    def copied(self, tensor: torch.Tensor, *, is_written: bool) -> torch.Tensor:
+        """Return what stands for a tensor of a call when the call is run again."""
+        return tensor.detach().clone() if is_written else tensor.detach()
+
+    def within(self, name: str, work: Any) -> Any:
+        """Return what `work` returns; None, and the reason in the log, where it is cancelled or raises."""
+        done = attempted(work)
+        if isinstance(done, CancelledError):
+            self.verdicts.cancel(name, str(done))
+            return None
+        if isinstance(done, Exception):
+            reason = " ".join(text_of(done).split())[:200]
+            self.verdicts.cancel(name, f"the perturbed call raised {type(done).__name__}: {reason}")
+            return None
+        return done
+
+    def _held(self, call: Call) -> Held:
+        if call.op.kind is Kind.COLLECTIVE:
+            raise CancelledError("a collective cannot be run again by one rank")
+        if call.op.leaves_unwritten:
+            raise CancelledError("it returns memory that nobody has written")
+        if call.op.name.startswith(_OF_ALL_PARAMETERS) and not self.calls.is_narrowed:
+            raise CancelledError("it works on all parameters at once; name it in 'list' to perturb it")
+        is_written = may_write(call)
+        subject = subject_of(call, lambda tensor: self.copied(tensor, is_written=is_written))
+        autocasting = Autocasting([tensor.device for tensor in subject.tensors])
+        return Held(subject, RandomState(call), autocasting, versions_of(call_tensors(call)))
+
+
+def check_draws_nothing(held: Held) -> None:
+    """Raise where a call has drawn random numbers, and would draw others."""
+    if held.random.has_changed():
+        raise CancelledError("it draws random numbers")

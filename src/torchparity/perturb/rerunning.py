@@ -1,0 +1,77 @@
+"""Running an API again so that nobody can tell: not from the random numbers, the graph, or the caller's tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain
+from typing import Any
+
+import torch
+
+from torchparity.calls import Call
+from torchparity.devices import all_devices
+from torchparity.perturb.autocast import is_autocasting
+from torchparity.perturb.perturbations import Perturbation
+from torchparity.perturb.subject import Subject
+
+
+class RandomState:
+    """The state of the random generators at one time, those among a call's arguments included."""
+
+    def __init__(self, call: Call | None = None) -> None:
+        arguments = chain(call.args, call.kwargs.values()) if call is not None else ()
+        given = [value for value in arguments if isinstance(value, torch.Generator)]
+        default = [generator for device in all_devices() for generator in device.generators()]
+        self._states = [(generator, generator.get_state()) for generator in (*default, *given)]
+
+    def has_changed(self) -> bool:
+        """Tell whether random numbers were drawn since."""
+        return any(not torch.equal(generator.get_state(), state) for generator, state in self._states)
+
+    def restore(self) -> None:
+        """Let the generators go on from here."""
+        for generator, state in self._states:
+            generator.set_state(state)
+
+
+class Autocasting:
+    """Autocast as it was switched on for a call, for when the call is run again in another thread."""
+
+    def __init__(self, devices: Sequence[torch.device]) -> None:
+        kinds = sorted({device.type for device in devices})
+        self._kinds = [(kind, torch.get_autocast_dtype(kind)) for kind in kinds if is_autocasting(kind)]
+
+    @contextmanager
+    def again(self, *, is_on: bool) -> Iterator[None]:
+        """Switch autocast on as it was, or off; without its cache, which the training's own calls share."""
+        was_enabled = torch.is_autocast_cache_enabled()
+        states = [(kind, torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)) for kind, _ in self._kinds]
+        torch.set_autocast_cache_enabled(False)
+        try:
+            for kind, dtype in self._kinds:
+                torch.set_autocast_enabled(kind, is_on)
+                torch.set_autocast_dtype(kind, dtype)
+            yield
+        finally:
+            for kind, enabled, dtype in states:
+                torch.set_autocast_enabled(kind, enabled)
+                torch.set_autocast_dtype(kind, dtype)
+            torch.set_autocast_cache_enabled(was_enabled)
+
+
+def run_again(
+    function: Callable[..., Any],
+    subject: Subject,
+    tensors: Sequence[torch.Tensor],
+    perturbation: Perturbation,
+    autocasting: Autocasting,
+) -> Any:
+    """Return what a function returns for other tensors, whatever random numbers it draws given back."""
+    args, kwargs = subject.arguments(tensors, perturbation.changed)
+    random = RandomState()
+    try:
+        with autocasting.again(is_on=not perturbation.leaves_autocast):
+            return function(*args, **kwargs)
+    finally:
+        random.restore()

@@ -1,0 +1,71 @@
+"""Calls that are perturbed: those asked for by name, and of each API no more in a step than allowed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from torchparity.calls import Call
+from torchparity.errors import nearest
+from torchparity.naming import forward_of, is_call_name
+from torchparity.ops import Op
+
+
+class SelectedCalls:
+    """`scope` are whole names, `listed` parts of names; with neither, every call. `most` is -1 for no limit."""
+
+    def __init__(self, scope: Sequence[str], listed: Sequence[str], most: int) -> None:
+        self._scope = {forward_of(name): name for name in scope}
+        self._listed = {(forward_of(text) if is_call_name(text) else text).lower(): text for text in listed}
+        self._asked, self._most = (*scope, *listed), most
+        self._matched: set[str] = set()
+        self._functions: dict[str, None] = {}  # that were called, by their name and its last part
+        self._seen: dict[str, None] = {}
+        self._step, self._taken = -1, Counter[tuple[str, bool]]()
+
+    @property
+    def is_narrowed(self) -> bool:
+        """True where calls were asked for by name."""
+        return bool(self._asked)
+
+    def may_take(self, op: Op) -> bool:
+        """Tell whether a call of a function may be one of them."""
+        self._functions[op.name] = self._functions[op.name.rpartition(".")[2]] = None
+        if self._scope:
+            return any(name.startswith(f"{op.name}.") for name in self._scope)
+        return not self._listed or any(_may_be_in(text, op.name.lower()) for text in self._listed)
+
+    def takes(self, call: Call) -> bool:
+        """Tell whether a call is to be perturbed, and count it."""
+        name = call.name.partition("#")[0]
+        if not self._is_asked_for(name):
+            return False
+        if self._step != call.step:
+            self._step, self._taken = call.step, Counter()
+        counted = (call.op.name, call.is_recompute)  # a forward that is done again is taken as the first was
+        if 0 <= self._most <= self._taken[counted]:
+            return False
+        self._taken[counted] += 1
+        return True
+
+    def unmatched(self) -> list[str]:
+        """Return the names that were asked for and never came up, each with the nearest that did."""
+        missing = [name for name in self._asked if name not in self._matched]
+        hints = {name: nearest(name, (*self._seen, *self._functions)).strip() for name in dict.fromkeys(missing)}
+        return [f"{name} ({hint})" if hint else name for name, hint in hints.items()]
+
+    def _is_asked_for(self, name: str) -> bool:
+        if not self._asked:
+            return True
+        self._seen[name] = None
+        if name in self._scope:
+            self._matched.add(self._scope[name])
+            return True
+        matching = [asked for text, asked in self._listed.items() if text in name.lower()]
+        self._matched.update(matching)
+        return bool(matching)
+
+
+def _may_be_in(text: str, function: str) -> bool:
+    """Tell whether a text may be in the name of a call of a function: it may go on into the number."""
+    return text in function or "." in text or text.isdecimal() or text in "forward"

@@ -1,0 +1,7 @@
+"""How many bits of an API's result are significant, and whether its conditioning or its kernel is the reason.
+
+noise       random last bits, and the same inputs in float64
+estimate    significant bits, condition and own error of one call
+summary     calls ranked by API and by module
+listener    the listener that does this for the selected calls
+"""

@@ -1,0 +1,106 @@
+"""Significant bits, condition and own error of one result, from its runs with random last bits.
+
+With f the API, y its result in its own precision and F the same in float64:
+
+    spread      how far y moves when the last bits of x do, relative to y
+    condition   how far F moves for the same, relative to how far x moved
+    error       how far y is from F for the same x
+
+A kernel that is right errs by no more than rounding its inputs and its result would: condition times the size of a
+last bit, and a last bit of the result. What errs far more is wrong, whatever its condition.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Literal
+
+import torch
+
+Verdict = Literal["sound", "ill-conditioned", "wrong", "unknown"]
+_FACTOR = 8.0  # times what conditioning explains: beyond that a kernel is wrong
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """One result: bits that are significant of those it has, and why they are not more."""
+
+    bits: float
+    precision: int  # bits that its dtype has
+    condition: float
+    error: float | None  # None where float64 cannot be had
+    explained: float
+
+    @property
+    def verdict(self) -> Verdict:
+        """The reason for what is lost."""
+        if self.error is not None and self.error > _FACTOR * self.explained:
+            return "wrong"
+        if self.bits < self.precision / 2:
+            return "unknown" if self.error is None else "ill-conditioned"
+        return "sound"
+
+
+@dataclass
+class Spread:
+    """Collects the runs of one result; every sum is of squares of relative distances."""
+
+    result: torch.Tensor  # of the call itself
+    truth: torch.Tensor | None  # in float64
+    runs: int = 0
+    moved: float = 0.0
+    true_moved: float = 0.0
+    inputs_moved: float = 0.0
+    errors: list[float] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if self.truth is not None:
+            self.errors.append(distance(self.result, self.truth))
+
+    def add(self, inputs_moved: float, result: torch.Tensor, truth: torch.Tensor | None) -> None:
+        """Take a run whose inputs moved so far, relative to their size."""
+        self.runs += 1
+        self.inputs_moved += inputs_moved**2
+        self.moved += distance(result, self.result) ** 2
+        if truth is not None and self.truth is not None:
+            self.true_moved += distance(truth, self.truth) ** 2
+            self.errors.append(distance(result, truth))
+
+    def estimate(self) -> Estimate:
+        """Return what the runs say."""
+        unit = torch.finfo(self.result.dtype).eps / 2
+        precision = round(-math.log2(unit))
+        spread, moved = math.sqrt(self.moved / self.runs), math.sqrt(self.inputs_moved / self.runs)
+        follows = spread if self.truth is None else math.sqrt(self.true_moved / self.runs)
+        error = math.sqrt(sum(each**2 for each in self.errors) / len(self.errors)) if self.errors else None
+        return Estimate(
+            bits=_bits(spread, precision),
+            precision=precision,
+            condition=follows / moved if moved else 0.0,
+            error=error,
+            explained=follows + unit,
+        )
+
+
+def _bits(spread: float, precision: int) -> float:
+    if math.isnan(spread) or math.isinf(spread):
+        return 0.0
+    return min(float(precision), max(0.0, -math.log2(spread))) if spread else float(precision)
+
+
+def distance(left: torch.Tensor, right: torch.Tensor) -> float:
+    """Return the relative distance of two tensors, by norms; an element that is nan or infinite in both is equal."""
+    a, b = _real(left).to(torch.float64), _real(right).to(left.device, torch.float64)
+    same = (a == b) | (a.isnan() & b.isnan())
+    difference = torch.where(same, 0.0, a - b)
+    size = torch.linalg.vector_norm(torch.where(b.isfinite(), b, 0.0)).item()
+    far = torch.linalg.vector_norm(difference).item()
+    if math.isnan(far):
+        return math.inf
+    return far / size if size else (0.0 if far == 0 else math.inf)
+
+
+def _real(tensor: torch.Tensor) -> torch.Tensor:
+    tensor = tensor.detach()
+    return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor

@@ -1,0 +1,119 @@
+"""The listener that measures how many bits of the selected calls' results are significant."""
+
+from __future__ import annotations
+
+import logging
+import math
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from torchparity.calls import Call, attempted
+from torchparity.perturb.checking import is_judged, left_out_sentences
+from torchparity.perturb.findings import SharedTable
+from torchparity.perturb.perturbing import Held, Perturbing, check_draws_nothing
+from torchparity.perturb.rerunning import run_again
+from torchparity.perturb.selected_calls import SelectedCalls
+from torchparity.perturb.significance.estimate import Estimate, Spread, distance
+from torchparity.perturb.significance.noise import Float64, LastBits, raised
+from torchparity.perturb.significance.summary import HEADER, Entry, Summary
+from torchparity.perturb.subject import CancelledError, Subject, call_tensors, tensors_of
+from torchparity.perturb.verdicts import Verdicts
+from torchparity.text import counted
+
+_log = logging.getLogger("torchparity")
+_FILE = "significance.csv"
+_MOST_SAID = 5
+
+
+class Significance(Perturbing):
+    """Runs each call some times with random last bits, in its own precision and in float64."""
+
+    def __init__(self, calls: SelectedCalls, verdicts: Verdicts, runs: int, noise: LastBits) -> None:
+        super().__init__(calls, verdicts)
+        self._runs, self._noise, self._truth = runs, noise, Float64()
+        self._rank, self._summary = 0, Summary()
+        self._table: SharedTable | None = None
+        self._worst: Entry | None = None
+
+    def open(self, folder: Path, rank: int) -> None:
+        self._rank, self._table = rank, SharedTable(folder / _FILE, HEADER)
+
+    def after(self, call: Call, state: Held, output: Any) -> None:
+        """Run a call again with noise and add what that says to the step's summary."""
+        with torch.no_grad():
+            estimates = self.within(call.name, lambda: self._estimates(call, state, output))
+        for estimate in estimates or []:
+            self._summary.add(call.op.name, call.name, call.parents, estimate)
+
+    def end_step(self, step: int) -> None:
+        """Write and log the APIs and modules of a step, the least significant first."""
+        entries, self._summary = self._summary.ranked(), Summary()
+        for entry in entries:
+            if self._table is not None:
+                self._table.add(entry.row(self._rank, step))
+        for entry in [entry for entry in entries if entry.kind == "api"][:_MOST_SAID]:
+            _log.info("torchparity: significance in step %d: %s", step, entry.sentence())
+            self._worst = self._worst or entry
+
+    def sentences(self) -> list[str]:
+        runs = f"ran {counted(self.verdicts.perturbed, 'call')} {self._runs} times with random last bits"
+        worst = [f"least significant: {self._worst.sentence()}"] if self._worst is not None else []
+        return [runs, *worst, *left_out_sentences(self.verdicts, self.calls)]
+
+    def _estimates(self, call: Call, held: Held, output: Any) -> list[Estimate]:
+        check_draws_nothing(held)
+        originals = list(tensors_of(output))
+        is_written = not originals and call.writes
+        originals = call_tensors(call) if is_written else originals
+        judged = [place for place, tensor in enumerate(originals) if _has_precision(call.op.name, tensor)]
+        if not judged:
+            raise CancelledError("its result has no floating-point tensor")
+        self._noise.perturbed(held.subject)  # raises where nothing can be moved
+        self.verdicts.begin(call.name)
+        again = _Again(call, held, is_written=is_written)
+        truths = again.run(self._truth, held.subject.tensors)
+        spreads = [Spread(originals[place], None if truths is None else truths[place]) for place in judged]
+        for _ in range(self._runs):
+            tensors = self._noise.perturbed(held.subject)
+            moved = _moved(held.subject, tensors)
+            truths = again.run(self._truth, tensors) if truths is not None else None
+            results = again.results(self._noise, tensors)
+            for place, spread in zip(judged, spreads, strict=True):
+                spread.add(moved, results[place], None if truths is None else truths[place])
+        return [spread.estimate() for spread in spreads]
+
+
+class _Again:
+    """Runs one call again and again."""
+
+    def __init__(self, call: Call, held: Held, *, is_written: bool) -> None:
+        self._call, self._held, self._is_written = call, held, is_written
+
+    def run(self, truth: Float64, tensors: list[torch.Tensor]) -> list[torch.Tensor] | None:
+        """Return the results in float64; None where that cannot be had."""
+        results = attempted(lambda: self.results(truth, [raised(tensor) for tensor in tensors]))
+        return None if isinstance(results, Exception) else results
+
+    def results(self, kind: Float64 | LastBits, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+        """Return the results for some tensors, which the call may overwrite."""
+        assert self._call.function is not None
+        again = run_again(self._call.function, self._held.subject, tensors, kind, self._held.autocasting)
+        return tensors if self._is_written else list(tensors_of(again))
+
+
+def _has_precision(api: str, tensor: torch.Tensor) -> bool:
+    return _has_fractions(tensor) and is_judged(api, tensor)
+
+
+def _has_fractions(tensor: torch.Tensor) -> bool:
+    return (tensor.is_floating_point() or tensor.is_complex()) and tensor.numel() > 0
+
+
+def _moved(subject: Subject, tensors: list[torch.Tensor]) -> float:
+    """Return how far the inputs moved, relative to their size."""
+    pairs = zip(subject.tensors, tensors, strict=True)
+    far = [distance(new, old) for old, new in pairs if _has_fractions(old)]
+    finite = [each for each in far if math.isfinite(each) and each]
+    return math.sqrt(sum(each**2 for each in finite) / len(finite)) if finite else 0.0

@@ -1,0 +1,97 @@
+"""One call as it can be run again: its function, and its arguments with other tensors in the same places."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from torchparity.calls import PLAIN, Call
+
+Change = Callable[[Any], Any]
+
+
+class CancelledError(Exception):
+    """A call that is not perturbed, and why; its text ends no sentence."""
+
+
+@dataclass
+class Subject:
+    """The arguments of a call before it ran; `tensors` are those among them, each once, in the order they are met."""
+
+    api: str  # without its number: Torch.matmul
+    args: Sequence[Any]
+    kwargs: Mapping[str, Any]
+    tensors: list[torch.Tensor]
+
+    def arguments(self, tensors: Sequence[torch.Tensor], change: Change) -> tuple[Any, dict[str, Any]]:
+        """Return the arguments with other tensors, and everything else as `change` makes it."""
+        by_identity = {id(old): new for old, new in zip(self.tensors, tensors, strict=True)}
+
+        def replaced(value: Any) -> Any:
+            return by_identity[id(value)] if isinstance(value, torch.Tensor) else change(value)
+
+        args = tuple(mapped(value, replaced) for value in self.args)
+        return args, {key: mapped(value, replaced) for key, value in self.kwargs.items()}
+
+
+def subject_of(call: Call, copy: Change) -> Subject:
+    """Return a call's arguments with other tensors, as `copy` makes them; refuse kinds that cannot be copied."""
+    found = call_tensors(call)
+    for tensor in found:
+        _check_kind(tensor)
+    copies = {id(tensor): copy(tensor) for tensor in found}
+
+    def copied(value: Any) -> Any:
+        return copies[id(value)] if isinstance(value, torch.Tensor) else value
+
+    args = [mapped(value, copied) for value in call.args]
+    kwargs = {key: mapped(value, copied) for key, value in call.kwargs.items()}
+    return Subject(call.op.name, args, kwargs, list(copies.values()))
+
+
+def call_tensors(call: Call) -> list[torch.Tensor]:
+    """Return a call's tensors as they are now, each once."""
+    found = (tensor for value in (*call.args, *call.kwargs.values()) for tensor in tensors_of(value))
+    return list({id(tensor): tensor for tensor in found}.values())
+
+
+def versions_of(tensors: Iterable[torch.Tensor]) -> list[int]:
+    """Return the version counters of tensors; those made in inference mode have none."""
+    return [0 if tensor.is_inference() else tensor._version for tensor in tensors]
+
+
+def mapped(value: Any, change: Change) -> Any:
+    """Return a value with everything in its lists, tuples and mappings as `change` makes it."""
+    if isinstance(value, torch.Tensor) or not isinstance(value, (list, tuple, dict)) or isinstance(value, torch.Size):
+        return change(value)
+    if isinstance(value, dict):
+        return {key: mapped(entry, change) for key, entry in value.items()}
+    entries = [mapped(entry, change) for entry in value]
+    kind: Any = type(value)
+    return kind(*entries) if hasattr(kind, "_make") else kind(entries)
+
+
+def tensors_of(value: Any) -> Iterator[torch.Tensor]:
+    """Yield the tensors in a value, as `mapped` meets them."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, dict):
+        for entry in value.values():
+            yield from tensors_of(entry)
+    elif isinstance(value, (list, tuple)):
+        for entry in value:
+            yield from tensors_of(entry)
+
+
+def _check_kind(tensor: torch.Tensor) -> None:
+    if type(tensor) not in PLAIN:
+        raise CancelledError(f"an input is a {type(tensor).__name__}")
+    if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        raise CancelledError("a transformation of torch.func is at work")
+    if tensor.layout is not torch.strided or tensor.is_quantized or tensor.is_nested:
+        raise CancelledError("an input is sparse, nested or quantized")
+    if tensor.device.type == "meta":
+        raise CancelledError("an input has no values")

@@ -1,0 +1,99 @@
+"""Thresholds: how large a deviation may be by the dtype of a result, and what a preheat learns of each API."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from typing import Protocol
+
+import torch
+
+_BY_DTYPE = {torch.float16: 0.002, torch.bfloat16: 0.004}
+_OTHER = 0.0002
+_OUTLIER = 10  # times the median of an API's samples: no part of its own level
+_MARGIN = 2  # times the largest deviation that belongs to its level
+
+
+def threshold_of(output: torch.dtype, moved: torch.dtype | None) -> float:
+    """Return the largest deviation that a result of a dtype may have.
+
+    Where inputs of dtype `moved` were moved by a unit in their last place, a result may move by two: for bfloat16
+    that is more than the threshold of its results.
+    """
+    usual = _BY_DTYPE.get(output, _OTHER)
+    return max(usual, 2 * torch.finfo(moved).eps) if moved is not None and moved.is_floating_point else usual
+
+
+class Thresholds(Protocol):
+    """The deviations that the results of APIs may have, and the calls that are judged by them."""
+
+    def wants(self, api: str, step: int) -> bool:
+        """Count a call of an API; tell whether it is to be judged."""
+
+    def exceeds(self, api: str, step: int, dtype: torch.dtype, threshold: float, deviation: float) -> bool:
+        """Take a deviation; tell whether it is too large, where `threshold` is what results of this dtype may have."""
+
+
+class FixedThresholds:
+    """The same for all APIs."""
+
+    def wants(self, api: str, step: int) -> bool:
+        return True
+
+    def exceeds(self, api: str, step: int, dtype: torch.dtype, threshold: float, deviation: float) -> bool:
+        return deviation > threshold
+
+
+class LearnedThresholds:
+    """Judges a sample of the calls in the first steps, and widens the thresholds of an API to the level it shows.
+
+    A deviation far above an API's others is no part of its level. In each step other calls are sampled,
+    so that after a while all have been.
+    """
+
+    def __init__(self, steps: int, most: int) -> None:
+        self._steps, self.most = steps, most
+        self._each_step = -(-most // steps)
+        self._first: int | None = None  # step
+        self._step: int | None = None
+        self._called, self._called_before = Counter[str](), Counter[str]()
+        self.sampled = Counter[str]()
+        self._samples: dict[tuple[str, torch.dtype], list[float]] = {}
+
+    def wants(self, api: str, step: int) -> bool:
+        if self._step != step:
+            self._first = step if self._first is None else self._first
+            self._step, self._called_before, self._called = step, self._called, Counter()
+        number = self._called[api]
+        self._called[api] += 1
+        if not self.is_learning(step):
+            return True
+        if self.sampled[api] >= self.most or not self._is_turn_of(number, self._called_before[api], step):
+            return False
+        self.sampled[api] += 1
+        return True
+
+    def _is_turn_of(self, number: int, calls: int, step: int) -> bool:
+        """Tell whether a step samples this call of an API, which was called so many times in the step before."""
+        if not calls:
+            return number < self._each_step
+        first = (step - (self._first or 0)) * self._each_step % calls
+        return (number - first) % calls < self._each_step
+
+    def is_learning(self, step: int) -> bool:
+        """Tell whether a step is one of the first."""
+        return self._first is None or step - self._first < self._steps
+
+    def exceeds(self, api: str, step: int, dtype: torch.dtype, threshold: float, deviation: float) -> bool:
+        samples = self._samples.setdefault((api, dtype), [])
+        if self.is_learning(step):
+            samples.append(deviation)
+            return deviation > threshold
+        return deviation > max(threshold, _MARGIN * _level(samples))
+
+
+def _level(samples: list[float]) -> float:
+    if not samples:
+        return 0.0
+    usual = _OUTLIER * statistics.median(samples)
+    return max((sample for sample in samples if sample <= usual), default=0.0)

@@ -1,0 +1,41 @@
+"""The output of task free_benchmark: no run, but what the listener that perturbs writes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from torchparity.perturb.perturbing import Perturbing
+from torchparity.recording.step.pending_step import PendingStep
+from torchparity.storage import SharedTensor
+
+_log = logging.getLogger("torchparity")
+
+
+class PerturbOutput:
+    """Tells the listener that a step is over, and prints in the end what came of it."""
+
+    is_over = False
+
+    def __init__(self, perturbing: Perturbing, folder: Path, rank: int) -> None:
+        self._perturbing, self._folder = perturbing, folder
+        perturbing.open(folder, rank)
+
+    def store(self, step: int, tensor: SharedTensor) -> None:
+        """Keep nothing: no values are recorded."""
+
+    def write(
+        self, step: int, done: PendingStep, missing: Sequence[str], environment: Mapping[str, str] | None = None
+    ) -> None:
+        """Judge what waits for a device."""
+        self._perturbing.end_step(step)
+
+    def close(self, missing: Iterable[str]) -> None:
+        """Print the closing line."""
+        said = [*self._perturbing.sentences(), *(sentence.rstrip(".") for sentence in missing)]
+        line = f"torchparity: {'; '.join(said)}; see {self._folder}"
+        _log.info("%s", line)
+        with suppress(OSError, ValueError):  # nobody reads it, or the terminal has no such letter
+            print(line)  # noqa: T201 - the one line at the end

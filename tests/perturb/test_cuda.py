@@ -1,0 +1,86 @@
+"""Checking on CUDA: no bit of the training changes, and no call waits for the device."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from tests.support.perturbing import MODES, mode_fields, perturbing, rows_in, same
+from torchparity import PrecisionDebugger
+
+pytestmark = pytest.mark.gpu
+
+
+def trained(device, dtype, **fields):
+    """Train two steps, watched where there are fields; return everything that a tool must not change."""
+    torch.manual_seed(0)
+    layers = nn.Linear(64, 128), nn.GELU(), nn.Dropout(0.2), nn.LayerNorm(128), nn.ReLU(inplace=True), nn.Linear(128, 8)
+    model = nn.Sequential(*layers).to(device, dtype)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+    debugger = PrecisionDebugger(task="free_benchmark", **fields) if fields else None
+    losses = []
+    for _ in range(2):
+        if debugger is not None:
+            debugger.start(model)
+        optimizer.zero_grad()
+        loss = model(torch.randn(32, 64, device=device, dtype=dtype)).square().mean()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach().cpu())
+        if debugger is not None:
+            debugger.stop()
+            debugger.step()
+    PrecisionDebugger.close()
+    parameters = [parameter.detach().cpu() for parameter in model.parameters()]
+    gradients = [parameter.grad.cpu() for parameter in model.parameters()]
+    return [losses, parameters, gradients, torch.cuda.get_rng_state(device), torch.get_rng_state()]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("stage", ["forward", "backward"])
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_training_is_bit_identical(dtype, mode, stage, cuda, tmp_path, capsys):
+    backward = {"fuzz_stage": "backward", "list": ["."]} if stage == "backward" else {}
+
+    watched = trained(cuda, dtype, dump_path=tmp_path, **mode_fields(mode), **backward)
+
+    assert same(watched, trained(cuda, dtype))
+    assert " raised " not in capsys.readouterr().out
+    if dtype is torch.float32 and mode == "no_change":
+        assert rows_in(tmp_path) == []
+
+
+def test_no_call_waits_for_the_device(cuda, tmp_path):
+    values = torch.randn(64, 64, device=cuda).bfloat16()
+    with perturbing(tmp_path, pert_mode="improve_precision", list=["gelu", "mul"]):
+        F.gelu(values)  # what is loaded the first time may wait
+        torch.cuda.set_sync_debug_mode("error")
+        try:
+            F.gelu(values)
+            torch.mul(values, values)
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+
+    assert rows_in(tmp_path) == []
+
+
+def test_noise_finds_cancellation_on_the_device(cuda, tmp_path):
+    values = torch.randn(64, 1000, device=cuda) + 1000
+
+    with perturbing(tmp_path, pert_mode="bit_noise"):
+        (values * values).mean(-1) - values.mean(-1) ** 2
+
+    assert [row["api_name"] for row in rows_in(tmp_path)] == ["Tensor.sub.0.forward"]
+
+
+def test_a_hilbert_matrix_is_ill_conditioned_on_the_device_too(cuda, tmp_path):
+    matrix = torch.tensor([[1 / (row + column + 1) for column in range(8)] for row in range(8)], device=cuda)
+
+    with perturbing(tmp_path, significance=8, list=["solve"]):
+        torch.linalg.solve(matrix, torch.ones(8, device=cuda))
+
+    (row,) = [row for row in rows_in(tmp_path, "significance.csv") if row["kind"] == "api"]
+    assert row["verdict"] == "ill-conditioned"

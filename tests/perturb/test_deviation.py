@@ -1,0 +1,95 @@
+"""The largest relative deviation, by a definition of its own in plain Python."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from torchparity.perturb.deviation import largest_deviation
+
+NAN, INF = math.nan, math.inf
+
+
+def plain(left: float, right: float, floor: float) -> float:
+    """The definition: what lies within the floor of zero is zero, and the smaller number is the scale."""
+    if left == right or (math.isnan(left) and math.isnan(right)):
+        return 0.0
+    if not (math.isfinite(left) and math.isfinite(right)):
+        return INF
+    beyond = [math.copysign(max(abs(value) - floor, 0.0), value) for value in (left, right)]
+    return abs(beyond[0] - beyond[1]) / max(min(abs(left), abs(right)), floor)
+
+
+@pytest.mark.parametrize(
+    ("original", "perturbed", "expected"),
+    [
+        pytest.param([1.0, 2.0], [1.0, 2.0], 0.0, id="equal"),
+        pytest.param([1.0, 2.0], [1.0, 2.5], 0.25, id="relative-to-the-smaller"),
+        pytest.param([9e-5], [-9e-5], 0.0, id="near-zero-is-zero"),
+        pytest.param([2e-4], [0.0], 1.0, id="out-of-the-floor"),
+        pytest.param([NAN, INF, -INF], [NAN, INF, -INF], 0.0, id="the-same-not-finite"),
+        pytest.param([1.0, NAN], [1.0, 2.0], INF, id="nan-appears"),
+        pytest.param([INF], [-INF], INF, id="another-infinity"),
+        pytest.param([INF], [1.0], INF, id="inf-against-a-number"),
+    ],
+)
+def test_floats(original, perturbed, expected):
+    assert largest_deviation(torch.tensor(original), torch.tensor(perturbed)) == pytest.approx(expected, rel=1e-5)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(st.floats(-1e3, 1e3, width=32), st.floats(-1e3, 1e3, width=32)), min_size=1, max_size=6))
+def test_it_is_as_defined(pairs):
+    left, right = (torch.tensor(side, dtype=torch.float64) for side in zip(*pairs, strict=True))
+
+    expected = max(plain(*pair, 1e-8) for pair in pairs)
+
+    assert largest_deviation(left, right) == pytest.approx(expected, rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "floor"), [(torch.float16, 1e-3), (torch.bfloat16, 1e-2), (torch.float32, 1e-4), (torch.float64, 1e-8)]
+)
+def test_each_dtype_has_its_floor(dtype, floor):
+    zero, below, above = (torch.tensor([size], dtype=dtype) for size in (0.0, floor * 0.9, floor * 1.5))
+
+    assert largest_deviation(zero, below) == 0
+    assert largest_deviation(zero, above) == pytest.approx(0.5, rel=0.02)
+
+
+def test_a_result_in_higher_precision_is_compared_in_that():
+    rounded = torch.tensor([1 / 3]).bfloat16()
+
+    deviation = largest_deviation(rounded, torch.tensor([1 / 3]))
+
+    assert deviation == pytest.approx(abs(rounded.item() - 1 / 3) / min(rounded.item(), 1 / 3), rel=1e-3)
+
+
+@pytest.mark.parametrize("values", [[1, 2, 3], [True, False, True]])
+def test_integers_are_equal_or_not(values):
+    tensor = torch.tensor(values)
+
+    assert largest_deviation(tensor, tensor.clone()) == 0
+    assert largest_deviation(tensor, tensor.flip(0).roll(1)) == INF
+
+
+def test_another_shape_is_infinitely_far():
+    assert largest_deviation(torch.zeros(2), torch.zeros(3)) == INF
+
+
+def test_complex_numbers_are_compared_by_their_parts():
+    assert largest_deviation(torch.tensor([1 + 2j]), torch.tensor([1 + 2.5j])) == pytest.approx(0.25)
+
+
+@pytest.mark.gpu
+def test_a_device_gives_the_same(cuda):
+    left, right = torch.randn(1000), torch.randn(1000)
+    left[:2], right[:2] = torch.tensor([NAN, INF]), torch.tensor([NAN, INF])
+
+    waiting = largest_deviation(left.to(cuda), right.to(cuda))
+
+    assert waiting.item() == pytest.approx(largest_deviation(left, right), rel=1e-6)

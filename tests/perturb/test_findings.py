@@ -1,0 +1,86 @@
+"""free_benchmark.csv: several processes add whole lines to it, and its header is there once."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.support.perturbing import rows_in
+from tests.support.processes import ROOT
+from torchparity.errors import ParityError
+from torchparity.perturb.findings import SharedTable
+
+ADDING = """
+import sys
+from pathlib import Path
+from torchparity.perturb.findings import SharedTable
+table = SharedTable(Path(sys.argv[1]) / "free_benchmark.csv", ("rank", "text"))
+for number in range(300):
+    table.add([sys.argv[2], f"{number} " + "x" * 500])
+"""
+RANK = """
+import sys
+import torch
+import torch.distributed as dist
+from torchparity import PrecisionDebugger
+dist.init_process_group("gloo", init_method=f"file://{sys.argv[1]}/store", rank=int(sys.argv[2]), world_size=2)
+debugger = PrecisionDebugger(task="free_benchmark", dump_path=sys.argv[1], pert_mode="bit_noise")
+debugger.start()
+torch.sub(torch.tensor([1e7 + 1]), 1e7)
+total = torch.ones(2)
+dist.all_reduce(total)
+assert total.tolist() == [2.0, 2.0]
+debugger.stop()
+debugger.step()
+PrecisionDebugger.close()
+dist.destroy_process_group()
+"""
+
+
+def run_all(code, folder, ranks):
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", code, str(folder), str(rank)], cwd=ROOT, stdout=subprocess.PIPE, text=True
+        )
+        for rank in range(ranks)
+    ]
+    said = [process.communicate(timeout=120)[0] for process in processes]
+    assert not any(process.returncode for process in processes)
+    return said
+
+
+def test_lines_of_many_processes_stay_whole(tmp_path):
+    run_all(ADDING, tmp_path, 4)
+
+    rows = rows_in(tmp_path)
+
+    assert sorted((row["rank"], int(row["text"].split()[0])) for row in rows) == [
+        (str(rank), number) for rank in range(4) for number in range(300)
+    ]
+    assert all(row["text"].endswith("x" * 500) for row in rows)
+
+
+def test_every_rank_adds_to_one_file_and_collectives_are_left_alone(tmp_path):
+    said = run_all(RANK, tmp_path, 2)
+
+    assert sorted((row["rank"], row["api_name"]) for row in rows_in(tmp_path)) == [
+        ("0", "Torch.sub.0.forward"),
+        ("1", "Torch.sub.0.forward"),
+    ]
+    assert all("a collective cannot be run again by one rank" in line for line in said)
+
+
+def test_a_later_training_adds_to_the_file(tmp_path):
+    for number in range(2):
+        SharedTable(tmp_path / "free_benchmark.csv", ("number",)).add([number])
+
+    assert [row["number"] for row in rows_in(tmp_path)] == ["0", "1"]
+
+
+def test_a_folder_that_is_a_file_is_refused(tmp_path):
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(ParityError, match="cannot write"):
+        SharedTable(tmp_path / "file" / "free_benchmark.csv", ("number",))

@@ -1,0 +1,74 @@
+"""`torchparity run --task free_benchmark`: the task without an edit to the script."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.support.perturbing import rows_in
+from tests.support.processes import ROOT
+from torchparity import cli
+
+SCRIPT = """
+import torch
+
+model = torch.nn.Sequential(torch.nn.Linear(8, 4), torch.nn.LayerNorm(4))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(2):
+    optimizer.zero_grad()
+    result = 100 * model(torch.rand(3, 8))
+    torch.sub(result, result.detach() * (1 + 1e-4)).sum().backward()
+    optimizer.step()
+print("trained")
+"""
+
+
+def run(folder, *options):
+    script = folder / "train.py"
+    script.write_text(SCRIPT)
+    command = [sys.executable, "-m", "torchparity", "run", *options, "-o", str(folder / "run"), str(script)]
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=120)
+
+
+def test_calls_are_perturbed_in_every_step(tmp_path):
+    done = run(tmp_path, "--task", "free_benchmark", "--pert-mode", "bit_noise", "--list", "Torch.sub")
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "trained\n"
+    assert "perturbed 2 calls with bit_noise; 2 results beyond the thresholds" in done.stderr
+    assert [(row["step"], row["api_name"]) for row in rows_in(tmp_path / "run")] == [
+        ("0", "Torch.sub.0.forward"),
+        ("1", "Torch.sub.0.forward"),
+    ]
+
+
+def test_significance_ranks_apis_and_modules(tmp_path):
+    done = run(tmp_path, "--task", "free_benchmark", "--significance", "3", "--steps", "1")
+
+    rows = rows_in(tmp_path / "run", "significance.csv")
+
+    assert done.returncode == 0, done.stderr
+    assert {row["step"] for row in rows} == {"1"}
+    assert {row["name"] for row in rows} >= {"Torch.sub", "Module.0.Linear", "Module.1.LayerNorm"}
+    assert "least significant: " in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--task", "free_benchmark", "--pert-mode", "bitnoise"], "Did you mean 'bit_noise'?"),
+        (["--task", "free_benchmark", "--significance", "many"], "must be a whole number"),
+        (["--task", "free_benchmark", "--fuzz-stage", "backward"], "'backward' needs 'list'"),
+        (["--pert-mode", "bit_noise"], "pert_mode: only for --task free_benchmark; the task is statistics"),
+    ],
+)
+def test_wrong_options_are_refused_before_the_script_runs(options, said, tmp_path, capsys):
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT)
+
+    assert cli.main(["run", *options, "-o", str(tmp_path / "run"), str(script)]) == 2
+
+    refused = capsys.readouterr()
+    assert said in refused.err and refused.out == ""
