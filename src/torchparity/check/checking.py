@@ -52,8 +52,7 @@ def check_case(case: Case, device: torch.device, selection: Selection | None = N
 def _judged(case: Case, performed: Performed) -> CaseResult:
     forward = [*_outputs(case, performed)]
     backward = [*_gradients(case, performed)] if case.backward is not None else []
-    problem = performed.device.gradient_problem or performed.reference.gradient_problem
-    messages = [performed.note, f"No gradients: {problem}." if problem else ""]
+    messages = [performed.note, _gradient_problem(performed)]
     messages += [row.message for row in (*forward, *backward) if row.status is not Status.PASS and row.message]
     return CaseResult(
         case.name,
@@ -77,12 +76,21 @@ def _outputs(case: Case, performed: Performed) -> Iterator[Judgement]:
 
 def _gradients(case: Case, performed: Performed) -> Iterator[Judgement]:
     device, reference = performed.device, performed.reference
+    problem = _gradient_problem(performed)
     for path in dict.fromkeys([*device.gradients, *reference.gradients]):
         name = f"{case.name}.backward.output.{path}"
-        if device.gradients.get(path) is None and reference.gradients.get(path) is None:
+        if problem:
+            yield skipped(name, problem)
+        elif device.gradients.get(path) is None and reference.gradients.get(path) is None:
             yield skipped(name, _NO_GRADIENT)
         else:
             yield _judgement(performed, name, lambda results: results.gradients, path)
+
+
+def _gradient_problem(performed: Performed) -> str:
+    """Return a sentence about gradients that the device or the reference does not have; nothing where both do."""
+    problem = performed.device.gradient_problem or performed.reference.gradient_problem
+    return f"No gradients: {problem.rstrip('.')}." if problem else ""
 
 
 def _judgement(performed: Performed, name: str, values: _Values, path: str) -> Judgement:

@@ -13,6 +13,7 @@ from torchparity.check.judging.bias import bias_of, is_explained
 from torchparity.check.judging.explanation import (
     Explanation,
     Profile,
+    can_be_tf32,
     is_like_tf32,
     is_within_one_ulp,
     sample_numbers,
@@ -181,7 +182,8 @@ class _FloatCase:
             return _Verdict(Status.PASS, "")
         if lacking and is_within_one_ulp(metrics):
             return _Verdict(Status.PASS, about_explained(metrics, self.form))
-        explanation, rounded = self._explain()
+        explanation, samples = self._explain()
+        rounded = samples[-1] if samples else None
         if explanation.excess <= 1:
             return _Verdict(Status.PASS, about_explained(metrics, self.form) if lacking else "", rounded)
         if not lacking:
@@ -189,11 +191,16 @@ class _FloatCase:
             said = about_outliers(explanation, self.device, self.reference, self.form) if alone else ""
             return _Verdict(Status.WARNING if alone else Status.PASS, said, rounded)
         said = about_failure(lacking, explanation, self.device, self.reference, self.form)
-        if rounded is not None:
-            times = multiple(metrics, self._metrics_of(rounded))
-            if is_like_tf32(self.outcome.api, self.form, times):
+        if samples and can_be_tf32(self.outcome.api, self.form):
+            times = self._times_the_usual(metrics, samples)
+            if is_like_tf32(self.outcome.api, times, explanation):
                 return _Verdict(Status.WARNING, said + about_tf32(times), rounded)
         return _Verdict(Status.ERROR if explanation.excess > _WARNED_UP_TO else Status.WARNING, said, rounded)
+
+    def _times_the_usual(self, metrics: Metrics, samples: list[Values]) -> float:
+        """Return the RMSE as a multiple of that of all results with rounding together."""
+        squares = [(self._metrics_of(sample).rmse or 0.0) ** 2 for sample in samples]
+        return _times(metrics.rmse, (sum(squares) / len(squares)) ** 0.5)
 
     def _unless_biased(self, verdict: _Verdict) -> _Verdict:
         """Return a warning in place of a pass where the errors go one way, and those of rounding do not."""
@@ -208,19 +215,19 @@ class _FloatCase:
     def _bias_of(self, values: Values) -> float:
         return bias_of(values, self.reference, self.form)
 
-    def _explain(self) -> tuple[Explanation, Values | None]:
+    def _explain(self) -> tuple[Explanation, list[Values]]:
         """Return how far the errors go beyond rounding; ask for results with rounding until they do not."""
         profile = Profile(self.outcome.api, self.device, self.reference, self.form)
-        explanation, rounded = profile.explain(), None
+        explanation, samples = profile.explain(), list[Values]()
         if explanation.excess <= 1:
-            return explanation, None
+            return explanation, samples
         for sample in _yardsticks(self.outcome, self.device):
-            rounded = sample
+            samples.append(sample)
             profile.learn(sample)
             explanation = profile.explain()
             if explanation.excess <= 1:
                 break
-        return explanation, rounded
+        return explanation, samples
 
     def _standard(self, metrics: Metrics, of_cpu: Metrics | None) -> tuple[str, Status | None]:
         if not has_standard(self.form.dtype):
