@@ -10,8 +10,8 @@ import torch
 
 from torchparity.calls import attempted
 from torchparity.check.cases import CannotRun, Case, reason_to_skip
-from torchparity.check.execution import Performed, Results, perform
-from torchparity.check.judging import Judgement, Outcome, Status, join, judge, judge_distribution, skipped
+from torchparity.check.execution import Performed, Results, perform, picking
+from torchparity.check.judging import Judgement, Outcome, Pick, Status, join, judge, judge_distribution, skipped
 from torchparity.check.results import CaseResult, skipped_case
 from torchparity.check.selection import Selection
 from torchparity.ops import function_called
@@ -69,7 +69,8 @@ def _outputs(case: Case, performed: Performed) -> Iterator[Judgement]:
     for path in dict.fromkeys([*device.outputs, *reference.outputs]):
         if has_written and device.outputs.get(path) is None and reference.outputs.get(path) is None:
             continue  # what it returns in place of None is what it wrote
-        yield _judgement(performed, f"{case.forward.name}.output.{path}", lambda results: results.outputs, path)
+        pick = picking(case.operator, performed.call.arguments, path)
+        yield _judgement(performed, f"{case.forward.name}.output.{path}", lambda results: results.outputs, path, pick)
     for path in dict.fromkeys([*device.written, *reference.written]):
         yield _judgement(performed, f"{case.forward.name}.input.{path}", lambda results: results.written, path)
 
@@ -93,7 +94,7 @@ def _gradient_problem(performed: Performed) -> str:
     return f"No gradients: {problem.rstrip('.')}." if problem else ""
 
 
-def _judgement(performed: Performed, name: str, values: _Values, path: str) -> Judgement:
+def _judgement(performed: Performed, name: str, values: _Values, path: str, pick: Pick | None = None) -> Judgement:
     def result(results: Results | None) -> Any:
         return None if results is None else values(results).get(path)
 
@@ -104,6 +105,7 @@ def _judgement(performed: Performed, name: str, values: _Values, path: str) -> J
         result(performed.reference),
         result(performed.same_dtype),
         (lambda number: result(performed.emulated(number))) if performed.can_emulate else None,
+        pick,
     )
     if performed.reference.has_drawn:
         return judge_distribution(outcome, zero_share=_zero_share(performed))

@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from torchparity.check.judging.bias import bias_of, is_explained
 from torchparity.check.judging.explanation import (
@@ -23,7 +24,7 @@ from torchparity.check.judging.float_formats import FloatFormat, float_format
 from torchparity.check.judging.free_directions import aligned, unless_free
 from torchparity.check.judging.judgement import Judgement, Metrics, skipped
 from torchparity.check.judging.limits import has_standard
-from torchparity.check.judging.metrics import exact_metrics, float_metrics
+from torchparity.check.judging.metrics import exact_metrics, float_metrics, is_same
 from torchparity.check.judging.outcome import Outcome, Status
 from torchparity.check.judging.pass_rule import broken_rules, has_outliers
 from torchparity.check.judging.standard_rules import apply_standard
@@ -93,8 +94,10 @@ def _judge_exact(outcome: Outcome, device: Values, reference: Values) -> Judgeme
     differs = device.stored != reference.stored
     excused = 0
     if metrics.bitwise_error_rate:
-        others = list(_yardsticks(outcome, device))
-        excused = int(np.count_nonzero(differs & unstable(reference, others)))
+        open_ones = _ties(outcome, device)
+        if open_ones is None or np.any(differs & ~open_ones):
+            open_ones = unstable(reference, list(_yardsticks(outcome, device)))
+        excused = int(np.count_nonzero(differs & open_ones))
     wrong = int(np.count_nonzero(differs)) - excused
     status = Status.ERROR if wrong else Status.PASS
     return Judgement(
@@ -110,6 +113,17 @@ def _judge_exact(outcome: Outcome, device: Values, reference: Values) -> Judgeme
     )
 
 
+def _ties(outcome: Outcome, device: Values) -> npt.NDArray[np.bool_] | None:
+    """Tell which indices choose a value equal to that of the reference; None where indices choose nothing."""
+    if outcome.pick is None:
+        return None
+    chosen = (
+        _of_same_shape(outcome.pick(outcome.device), device),
+        _of_same_shape(outcome.pick(outcome.reference), device),
+    )
+    return None if chosen[0] is None or chosen[1] is None else is_same(chosen[0].numbers(), chosen[1].numbers())
+
+
 def _yardsticks(outcome: Outcome, device: Values) -> Iterator[Values]:
     """Yield results with rounding as they are needed: the CPU's own, then the emulated ones."""
     own = _of_same_kind(outcome.same_dtype, device)
@@ -123,13 +137,18 @@ def _yardsticks(outcome: Outcome, device: Values) -> Iterator[Values]:
 
 
 def _of_same_kind(result: Any, device: Values) -> Values | None:
+    values = _of_same_shape(result, device)
+    return values if values is not None and values.kind == device.kind else None
+
+
+def _of_same_shape(result: Any, device: Values) -> Values | None:
     if result is None:
         return None
     try:
         values = values_of(result)
     except NotComparableError:
         return None
-    return values if values.shape == device.shape and values.kind == device.kind else None
+    return values if values.shape == device.shape else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -146,7 +146,7 @@ def can_be_tf32(api: str, form: FloatFormat) -> bool:
 
 
 def is_like_tf32(api: str, multiple: float, explanation: Explanation) -> bool:
-    """Tell whether an RMSE, as a multiple of float32's own, is one that TF32 makes, and no single element stands out."""
+    """Tell whether an RMSE, as a multiple of float32's own, is what TF32 makes, and no single element stands out."""
     least, most = _TF32_RECURRENT if is_recurrent(api) else _TF32
     return least <= multiple <= most and explanation.excess <= _TF32_EXCESS
 

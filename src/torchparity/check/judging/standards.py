@@ -53,16 +53,17 @@ _LEVELS = {
 _STANDARDS = {operator: standard for standard, names in _FAMILIES.items() for operator in names.split()}
 _LEVEL_OF = {operator: level for level, names in _LEVELS.items() for operator in names.split()}
 _RECURRENT = frozenset(
-    "lstm gru rnn_tanh rnn_relu lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell _cudnn_rnn _thnn_fused_lstm_cell".split()
+    {
+        *("lstm", "gru", "rnn_tanh", "rnn_relu", "_cudnn_rnn", "_thnn_fused_lstm_cell"),
+        *("lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell"),
+    }
 )
 # These are judged as the rest, but make products and convolutions, for which TF32 is used.
-_USE_TF32 = _RECURRENT | frozenset(
-    """
-    conv3d conv_transpose1d conv_transpose2d conv_transpose3d conv_tbc convolution scaled_dot_product_attention
-    multi_head_attention_forward _native_multi_head_attention _transformer_encoder_layer_fwd cdist cov corrcoef
-    matrix_power matrix_exp
-    """.split()
-)
+_USE_TF32 = _RECURRENT | {
+    *("conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "conv_tbc", "convolution"),
+    *("scaled_dot_product_attention", "multi_head_attention_forward", "_native_multi_head_attention"),
+    *("_transformer_encoder_layer_fwd", "cdist", "cov", "corrcoef", "matrix_power", "matrix_exp"),
+}
 _THROUGH_SQUARES = frozenset({"cdist"})
 _EPSILONS, _EPSILONS_OF_HALF = 32, 2
 
