@@ -70,6 +70,43 @@ def test_tensors_that_do_not_fit_are_a_reason_and_not_an_attempt():
     assert "are free" in result.message
 
 
+def test_an_empty_tensor_without_elements_is_judged():
+    assert checked(lambda: torch.empty(0), "Torch.empty.0").forward is Status.PASS
+
+
+def test_indices_of_a_pool_are_not_drawn():
+    values, gradient = torch.randn(1, 2, 4, 4), torch.ones(1, 2, 2, 2)
+    indices = F.max_pool2d(values, 2, return_indices=True)[1]
+
+    def work():
+        torch.ops.aten.max_pool2d_with_indices_backward(
+            gradient, values, [2, 2], [2, 2], [0, 0], [1, 1], False, indices
+        )
+
+    name = "Aten.max_pool2d_with_indices_backward.0"
+    drawn = check_case(recorded_cases(work, task="statistics")[name], CPU).result
+
+    assert checked(work, name).forward is Status.PASS
+    assert drawn.forward is Status.SKIP
+    assert "needs real data" in drawn.message
+
+
+def test_gradients_that_the_device_does_not_have_are_skipped_with_its_words():
+    class NoGradient(torch.utils._python_dispatch.TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            if func is torch.ops.aten.sigmoid_backward.default and args[0].dtype == torch.float32:
+                raise NotImplementedError("sigmoid_backward is not here.")
+            return func(*args, **(kwargs or {}))
+
+    values = torch.randn(4, requires_grad=True)
+    case = recorded_cases(lambda: torch.sigmoid(values).sum().backward())["Torch.sigmoid.0"]
+    with NoGradient():
+        result = check_case(case, CPU).result
+
+    assert (result.forward, result.backward) == (Status.PASS, Status.SKIP)
+    assert result.message == "No gradients: it raised NotImplementedError: sigmoid_backward is not here."
+
+
 def test_dropout_is_judged_by_its_share_of_zeros():
     values = torch.ones(4000, requires_grad=True)
 

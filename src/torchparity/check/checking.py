@@ -10,8 +10,8 @@ import torch
 
 from torchparity.calls import attempted
 from torchparity.check.cases import CannotRun, Case, reason_to_skip
-from torchparity.check.execution import Performed, Results, perform
-from torchparity.check.judging import Judgement, Outcome, Status, join, judge, judge_distribution, skipped
+from torchparity.check.execution import Performed, Results, perform, picking
+from torchparity.check.judging import Judgement, Outcome, Pick, Status, join, judge, judge_distribution, skipped
 from torchparity.check.results import CaseResult, skipped_case
 from torchparity.check.selection import Selection
 from torchparity.ops import function_called
@@ -52,8 +52,7 @@ def check_case(case: Case, device: torch.device, selection: Selection | None = N
 def _judged(case: Case, performed: Performed) -> CaseResult:
     forward = [*_outputs(case, performed)]
     backward = [*_gradients(case, performed)] if case.backward is not None else []
-    problem = performed.device.gradient_problem or performed.reference.gradient_problem
-    messages = [performed.note, f"No gradients: {problem}." if problem else ""]
+    messages = [performed.note, _gradient_problem(performed)]
     messages += [row.message for row in (*forward, *backward) if row.status is not Status.PASS and row.message]
     return CaseResult(
         case.name,
@@ -70,22 +69,32 @@ def _outputs(case: Case, performed: Performed) -> Iterator[Judgement]:
     for path in dict.fromkeys([*device.outputs, *reference.outputs]):
         if has_written and device.outputs.get(path) is None and reference.outputs.get(path) is None:
             continue  # what it returns in place of None is what it wrote
-        yield _judgement(performed, f"{case.forward.name}.output.{path}", lambda results: results.outputs, path)
+        pick = picking(case.operator, performed.call.arguments, path)
+        yield _judgement(performed, f"{case.forward.name}.output.{path}", lambda results: results.outputs, path, pick)
     for path in dict.fromkeys([*device.written, *reference.written]):
         yield _judgement(performed, f"{case.forward.name}.input.{path}", lambda results: results.written, path)
 
 
 def _gradients(case: Case, performed: Performed) -> Iterator[Judgement]:
     device, reference = performed.device, performed.reference
+    problem = _gradient_problem(performed)
     for path in dict.fromkeys([*device.gradients, *reference.gradients]):
         name = f"{case.name}.backward.output.{path}"
-        if device.gradients.get(path) is None and reference.gradients.get(path) is None:
+        if problem:
+            yield skipped(name, problem)
+        elif device.gradients.get(path) is None and reference.gradients.get(path) is None:
             yield skipped(name, _NO_GRADIENT)
         else:
             yield _judgement(performed, name, lambda results: results.gradients, path)
 
 
-def _judgement(performed: Performed, name: str, values: _Values, path: str) -> Judgement:
+def _gradient_problem(performed: Performed) -> str:
+    """Return a sentence about gradients that the device or the reference does not have; nothing where both do."""
+    problem = performed.device.gradient_problem or performed.reference.gradient_problem
+    return f"No gradients: {problem.rstrip('.')}." if problem else ""
+
+
+def _judgement(performed: Performed, name: str, values: _Values, path: str, pick: Pick | None = None) -> Judgement:
     def result(results: Results | None) -> Any:
         return None if results is None else values(results).get(path)
 
@@ -96,6 +105,7 @@ def _judgement(performed: Performed, name: str, values: _Values, path: str) -> J
         result(performed.reference),
         result(performed.same_dtype),
         (lambda number: result(performed.emulated(number))) if performed.can_emulate else None,
+        pick,
     )
     if performed.reference.has_drawn:
         return judge_distribution(outcome, zero_share=_zero_share(performed))

@@ -81,10 +81,11 @@ def check_run(source: Source, options: CheckOptions, show: Show | None = None) -
         _collect(results, files, summary, show)
         if options.error_data is not None and summary.failed:
             _save(cases, summary, devices[0], options.error_data)
-    if options.formats:
+    others = [name for name in options.formats if name != "csv"]
+    if others:
         from torchparity.check.results.tables import write_tables  # polars, which csv does without
 
-        summary.files += write_tables(files.result, files.details, options.formats)
+        summary.files += write_tables(files.result, files.details, others)
     return summary
 
 

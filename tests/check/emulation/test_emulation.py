@@ -96,6 +96,16 @@ def accumulates_in_bfloat16(left, right):
     return total.to(left.dtype)
 
 
+def convolves_in_bfloat16(images, kernel, bias):
+    windows = F.unfold(images, 3).transpose(1, 2)
+    total = accumulates_in_bfloat16(windows.flatten(0, 1), kernel.flatten(1)).reshape(len(images), -1, len(kernel))
+    return total.transpose(1, 2).reshape(len(images), len(kernel), 7, 7) + bias[:, None, None]
+
+
+def adds_the_bias_to_a_rounded_convolution(images, kernel, bias):
+    return F.conv2d(images, kernel) + bias[:, None, None]
+
+
 def softmax_of_large(x):
     return x.exp() / x.exp().sum(-1, keepdim=True)
 
@@ -118,6 +128,12 @@ class WrongGradient(torch.autograd.Function):
 WRONG = {
     "softmax-of-large": ("Functional.softmax", lambda x: x.softmax(-1), [100 * SQUARE], softmax_of_large),
     "gelu-by-tanh": ("Functional.gelu", F.gelu, [SQUARE], lambda x: F.gelu(x, approximate="tanh")),
+    "convolution": (
+        "Functional.conv2d",
+        F.conv2d,
+        [normal(2, 8, 9, 9), normal(4, 8, 3, 3, seed=1), normal(4, seed=2)],
+        convolves_in_bfloat16,
+    ),
     "matmul": ("Functional.linear", F.linear, RIGHT["Functional.linear"][1], accumulates_in_bfloat16),
     "layer-norm-epsilon": (
         "Functional.layer_norm",
@@ -135,6 +151,14 @@ def test_a_wrong_kernel_fails(fault, dtype):
     api, function, inputs, kernel = WRONG[fault]
 
     assert status(api, function, inputs, dtype, kernel) == "error"
+
+
+@DTYPES
+def test_a_bias_that_is_added_to_a_rounded_convolution_passes(dtype):
+    """cuDNN does so: what cancels with the bias shows the rounding of what was there before."""
+    inputs = [normal(2, 4, 9, 9), normal(4, 4, 3, 3, seed=1) / 6, normal(4, seed=2)]
+
+    assert status("Functional.conv2d", F.conv2d, inputs, dtype, adds_the_bias_to_a_rounded_convolution) == "pass"
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)

@@ -142,6 +142,47 @@ def test_tf32_shows_as_such_in_products_alone(api, status):
     assert ("TF32" in found.message) == (status is Status.WARNING)
 
 
+@pytest.mark.parametrize(
+    ("api", "times", "is_tf32"),
+    [
+        ("Torch.matmul", 2000, True),
+        ("Torch.matmul", 100, False),
+        ("VF.lstm", 100, True),
+        ("VF.gru", 2000, True),
+        ("Functional.multi_head_attention_forward", 2000, True),
+        ("Functional.conv_transpose2d", 2000, True),
+        ("Torch.exp", 2000, False),
+        ("VF.lstm", 20_000, False),
+    ],
+)
+def test_tf32_has_a_range_of_errors(api, times, is_tf32):
+    reference = torch.randn(4000, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    noise = torch.rand(4000, dtype=torch.float64, generator=torch.Generator().manual_seed(1)) - 0.5
+    own, device = (reference * (1 + by * noise * 2**-18) for by in (1, times))
+
+    found = judge(outcome(device.float(), reference, api, same_dtype=own.float()))
+
+    assert ("TF32" in found.message) is is_tf32
+
+
+def test_one_wrong_element_of_a_product_is_not_tf32():
+    reference = torch.ones(100, dtype=torch.float64)
+    device = reference.float()
+    device[3] += 0.01
+
+    found = judge(outcome(device, reference, "Torch.matmul", same_dtype=(reference * (1 + 2**-22)).float()))
+
+    assert (found.status, "TF32" in found.message) == (Status.ERROR, False)
+
+
+@pytest.mark.parametrize(("api", "status"), [("VF.gru", Status.PASS), ("Torch.matmul", Status.ERROR)])
+def test_a_recurrence_is_allowed_three_times_the_error(api, status):
+    reference = torch.full((50,), 1.0, dtype=torch.float64)
+    own, device = (reference * (1 + by * 2**-20) for by in (5, 5 * 44))
+
+    assert judge(outcome(device.float(), reference, api, same_dtype=own.float())).status is status
+
+
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int8, torch.bool, torch.uint8])
 def test_integers_are_equal_or_wrong(dtype):
     right = torch.tensor([[1, 0], [1, 1]], dtype=dtype)

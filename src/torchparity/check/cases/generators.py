@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from torchparity.check.cases.drawing import Draws, drawn, torch_dtype
+from torchparity.check.cases.refusal import CannotRun
 from torchparity.records import Record, TensorLeaf
 
 Generator = Callable[[Record, TensorLeaf, Draws], torch.Tensor]
@@ -41,6 +42,10 @@ def _sorted(_: Record, leaf: TensorLeaf, draws: Draws) -> torch.Tensor:
     return drawn(leaf, draws).sort(-1).values
 
 
+def _of_a_forward_pass(_: Record, leaf: TensorLeaf, draws: Draws) -> torch.Tensor:
+    raise CannotRun("needs real data: its indices must be those of the forward pass")
+
+
 def _distinct(forward: Record, leaf: TensorLeaf, draws: Draws) -> torch.Tensor:
     """Return indices that are distinct along the dimension of the call: which of two equal ones wins is open."""
     made = drawn(leaf, draws)
@@ -64,6 +69,11 @@ def _dimension(forward: Record, dims: int) -> int:
     return value % dims if isinstance(value, int) and dims > 1 else 0
 
 
+_GRADIENTS_OF_POOLS = (
+    *("max_pool2d_with_indices_backward", "max_pool3d_with_indices_backward"),
+    *("adaptive_max_pool2d_backward", "adaptive_max_pool3d_backward"),
+    *("fractional_max_pool2d_backward", "fractional_max_pool3d_backward"),
+)
 _GENERATORS: dict[tuple[str, str], Generator] = {
     ("cholesky", "0"): _positive_definite,
     ("cholesky_ex", "0"): _positive_definite,
@@ -74,4 +84,9 @@ _GENERATORS: dict[tuple[str, str], Generator] = {
     **{(name, path): _distinct for name in ("scatter", "index_copy") for path in ("2", "index")},
     **{(name, path): _distinct for name in ("put", "index_put") for path in ("1", "1.0", "index")},
     ("__setitem__", "1"): _distinct,
+    **{
+        (name, path): _of_a_forward_pass
+        for name, place in zip(_GRADIENTS_OF_POOLS, "772244", strict=True)
+        for path in (place, "indices")
+    },
 }

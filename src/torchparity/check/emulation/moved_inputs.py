@@ -7,7 +7,7 @@ from zlib import crc32
 import torch
 
 _ULPS = 2.0  # of the tested dtype, on average one
-_HALF_BITS = 10
+HALF_BITS = 10
 _FIRST = 256  # values that tell one input from another
 _BITS_OF_SUMS = 20  # float32, in which devices keep the sums of half-precision numbers, less a few for its own error
 # Attention rounds its probabilities, a norm its scale and shift, a scatter every sum on the way, a loss its steps,
@@ -18,7 +18,7 @@ _ROUND_INSIDE = frozenset(
         *("batch_norm", "native_batch_norm", "_native_batch_norm_legit", "_batch_norm_with_update", "instance_norm"),
         *("log_softmax", "cross_entropy", "soft_margin_loss", "multilabel_soft_margin_loss"),
         *("add", "sub", "rsub", "addr", "interpolate"),
-        *("prod", "cumprod", "logit", "cross", "addbmm", "pad", "fold"),
+        *("prod", "cumprod", "cumsum", "logit", "cross", "addbmm", "pad", "fold"),
         *("conv_transpose1d", "conv_transpose2d", "conv_transpose3d"),
         *("avg_pool1d", "avg_pool2d", "avg_pool3d"),
         *("adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d"),
@@ -41,7 +41,7 @@ def moved(tensor: torch.Tensor, tested: torch.dtype, number: int, api: str) -> t
     if not (tensor.is_floating_point() or tensor.is_complex()) or tensor.numel() == 0:
         return tensor.detach().clone()
     bits = fraction_bits(tested)
-    if bits <= _HALF_BITS and not rounds_inside(api):
+    if bits <= HALF_BITS and not rounds_inside(api):
         bits = _BITS_OF_SUMS
     copy = tensor.detach().clone()
     return copy.mul_(1 - _ULPS * 2.0**-bits * uniform(tensor, number + _content(copy)))

@@ -8,7 +8,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from torchparity.check.emulation.moved_inputs import fraction_bits, uniform
+from torchparity.check.emulation.moved_inputs import HALF_BITS, fraction_bits, uniform
 
 _aten = torch.ops.aten
 # A copy makes no new numbers, and inputs that were moved by less than the dtype can show must stay so.
@@ -27,6 +27,9 @@ class RoundedResults(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
+        bias = self._bias_added_last(func, args)
+        if bias is not None:
+            return self._with_bias(func, args, bias)
         results = func(*args, **(kwargs or {}))
         if not _is_view(func) and func.overloadpacket not in _COPIES:
             self._calls += 1
@@ -34,6 +37,20 @@ class RoundedResults(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 if isinstance(result, torch.Tensor) and self._is_wider(result):
                     self._round(result)
         return results
+
+    def _bias_added_last(self, func: Any, args: tuple[Any, ...]) -> torch.Tensor | None:
+        """Return the bias of a convolution in half precision: cuDNN's result is rounded before it is added."""
+        is_convolution = func.overloadpacket is _aten.convolution and self._bits <= HALF_BITS
+        return args[2] if is_convolution and len(args) > 2 else None
+
+    def _with_bias(self, func: Any, args: tuple[Any, ...], bias: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = func(*args[:2], None, *args[3:])
+        channels = [-1] + [1] * (args[1].dim() - 2)
+        self._calls += 1
+        self._round(result)
+        self._calls += 1
+        self._round(result.add_(bias.reshape(channels)))
+        return result
 
     def _is_wider(self, result: torch.Tensor) -> bool:
         is_float = result.is_floating_point() or result.is_complex()

@@ -2,7 +2,17 @@
 
 from torchparity.check.execution.devices import choose_compilation, device_named
 from torchparity.check.execution.performed import Performed, perform
+from torchparity.check.execution.picked import picking
 from torchparity.check.execution.precision import Way, reference_dtype
 from torchparity.check.execution.results import Results
 
-__all__ = ["Performed", "Results", "Way", "choose_compilation", "device_named", "perform", "reference_dtype"]
+__all__ = [
+    "Performed",
+    "Results",
+    "Way",
+    "choose_compilation",
+    "device_named",
+    "perform",
+    "picking",
+    "reference_dtype",
+]

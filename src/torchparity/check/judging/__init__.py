@@ -11,13 +11,14 @@ docs/check-standards.md has every formula. Nothing here imports torch before it 
 from torchparity.check.judging.deciding import judge
 from torchparity.check.judging.distributions import judge_distribution
 from torchparity.check.judging.judgement import DETAILS_HEADER, Judgement, skipped
-from torchparity.check.judging.outcome import Emulate, Outcome, Status, join
+from torchparity.check.judging.outcome import Emulate, Outcome, Pick, Status, join
 
 __all__ = [
     "DETAILS_HEADER",
     "Emulate",
     "Judgement",
     "Outcome",
+    "Pick",
     "Status",
     "join",
     "judge",

@@ -8,11 +8,13 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from torchparity.check.judging.bias import bias_of, is_explained
 from torchparity.check.judging.explanation import (
     Explanation,
     Profile,
+    can_be_tf32,
     is_like_tf32,
     is_within_one_ulp,
     sample_numbers,
@@ -22,7 +24,7 @@ from torchparity.check.judging.float_formats import FloatFormat, float_format
 from torchparity.check.judging.free_directions import aligned, unless_free
 from torchparity.check.judging.judgement import Judgement, Metrics, skipped
 from torchparity.check.judging.limits import has_standard
-from torchparity.check.judging.metrics import exact_metrics, float_metrics
+from torchparity.check.judging.metrics import exact_metrics, float_metrics, is_same
 from torchparity.check.judging.outcome import Outcome, Status
 from torchparity.check.judging.pass_rule import broken_rules, has_outliers
 from torchparity.check.judging.standard_rules import apply_standard
@@ -92,8 +94,10 @@ def _judge_exact(outcome: Outcome, device: Values, reference: Values) -> Judgeme
     differs = device.stored != reference.stored
     excused = 0
     if metrics.bitwise_error_rate:
-        others = list(_yardsticks(outcome, device))
-        excused = int(np.count_nonzero(differs & unstable(reference, others)))
+        open_ones = _ties(outcome, device)
+        if open_ones is None or np.any(differs & ~open_ones):
+            open_ones = unstable(reference, list(_yardsticks(outcome, device)))
+        excused = int(np.count_nonzero(differs & open_ones))
     wrong = int(np.count_nonzero(differs)) - excused
     status = Status.ERROR if wrong else Status.PASS
     return Judgement(
@@ -109,6 +113,17 @@ def _judge_exact(outcome: Outcome, device: Values, reference: Values) -> Judgeme
     )
 
 
+def _ties(outcome: Outcome, device: Values) -> npt.NDArray[np.bool_] | None:
+    """Tell which indices choose a value equal to that of the reference; None where indices choose nothing."""
+    if outcome.pick is None:
+        return None
+    chosen = (
+        _of_same_shape(outcome.pick(outcome.device), device),
+        _of_same_shape(outcome.pick(outcome.reference), device),
+    )
+    return None if chosen[0] is None or chosen[1] is None else is_same(chosen[0].numbers(), chosen[1].numbers())
+
+
 def _yardsticks(outcome: Outcome, device: Values) -> Iterator[Values]:
     """Yield results with rounding as they are needed: the CPU's own, then the emulated ones."""
     own = _of_same_kind(outcome.same_dtype, device)
@@ -122,13 +137,18 @@ def _yardsticks(outcome: Outcome, device: Values) -> Iterator[Values]:
 
 
 def _of_same_kind(result: Any, device: Values) -> Values | None:
+    values = _of_same_shape(result, device)
+    return values if values is not None and values.kind == device.kind else None
+
+
+def _of_same_shape(result: Any, device: Values) -> Values | None:
     if result is None:
         return None
     try:
         values = values_of(result)
     except NotComparableError:
         return None
-    return values if values.shape == device.shape and values.kind == device.kind else None
+    return values if values.shape == device.shape else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +201,8 @@ class _FloatCase:
             return _Verdict(Status.PASS, "")
         if lacking and is_within_one_ulp(metrics):
             return _Verdict(Status.PASS, about_explained(metrics, self.form))
-        explanation, rounded = self._explain()
+        explanation, samples = self._explain()
+        rounded = samples[-1] if samples else None
         if explanation.excess <= 1:
             return _Verdict(Status.PASS, about_explained(metrics, self.form) if lacking else "", rounded)
         if not lacking:
@@ -189,11 +210,16 @@ class _FloatCase:
             said = about_outliers(explanation, self.device, self.reference, self.form) if alone else ""
             return _Verdict(Status.WARNING if alone else Status.PASS, said, rounded)
         said = about_failure(lacking, explanation, self.device, self.reference, self.form)
-        if rounded is not None:
-            times = multiple(metrics, self._metrics_of(rounded))
-            if is_like_tf32(self.outcome.api, self.form, times):
+        if samples and can_be_tf32(self.outcome.api, self.form):
+            times = self._times_the_usual(metrics, samples)
+            if is_like_tf32(self.outcome.api, times, explanation):
                 return _Verdict(Status.WARNING, said + about_tf32(times), rounded)
         return _Verdict(Status.ERROR if explanation.excess > _WARNED_UP_TO else Status.WARNING, said, rounded)
+
+    def _times_the_usual(self, metrics: Metrics, samples: list[Values]) -> float:
+        """Return the RMSE as a multiple of that of all results with rounding together."""
+        squares = [(self._metrics_of(sample).rmse or 0.0) ** 2 for sample in samples]
+        return _times(metrics.rmse, (sum(squares) / len(squares)) ** 0.5)
 
     def _unless_biased(self, verdict: _Verdict) -> _Verdict:
         """Return a warning in place of a pass where the errors go one way, and those of rounding do not."""
@@ -208,19 +234,19 @@ class _FloatCase:
     def _bias_of(self, values: Values) -> float:
         return bias_of(values, self.reference, self.form)
 
-    def _explain(self) -> tuple[Explanation, Values | None]:
+    def _explain(self) -> tuple[Explanation, list[Values]]:
         """Return how far the errors go beyond rounding; ask for results with rounding until they do not."""
         profile = Profile(self.outcome.api, self.device, self.reference, self.form)
-        explanation, rounded = profile.explain(), None
+        explanation, samples = profile.explain(), list[Values]()
         if explanation.excess <= 1:
-            return explanation, None
+            return explanation, samples
         for sample in _yardsticks(self.outcome, self.device):
-            rounded = sample
+            samples.append(sample)
             profile.learn(sample)
             explanation = profile.explain()
             if explanation.excess <= 1:
                 break
-        return explanation, rounded
+        return explanation, samples
 
     def _standard(self, metrics: Metrics, of_cpu: Metrics | None) -> tuple[str, Status | None]:
         if not has_standard(self.form.dtype):

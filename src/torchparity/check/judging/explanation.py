@@ -18,15 +18,19 @@ import numpy.typing as npt
 from torchparity.check.judging.float_formats import FloatFormat, Floats
 from torchparity.check.judging.judgement import Metrics
 from torchparity.check.judging.metrics import is_same, magnitudes, rounded_to
-from torchparity.check.judging.standards import goes_through_squares, may_use_tf32, normwise_error
+from torchparity.check.judging.standards import goes_through_squares, is_recurrent, may_use_tf32, normwise_error
 from torchparity.check.judging.values import Numbers, Values, blocks
 
 # Sums of half-precision numbers are kept in float32 by every device, and so are exact here. Those of float32 are
-# kept in float32: their error grows with the number of terms, in an order that the emulation does not know.
-_TIMES_HALF, _TIMES_WIDE = 4.0, 16.0
+# kept in float32: their error grows with the number of terms, in an order that the emulation does not know. A
+# recurrence feeds that error into the sums of the next step.
+_TIMES_HALF, _TIMES_WIDE, _TIMES_RECURRENT = 4.0, 16.0, 48.0
 _ULPS = 1.0
 _FLUSHED_BELOW = 1e-30  # subnormals of formats with a range like float32's may be flushed to zero
-_TF32 = (2.0**10, 2.0**13)  # multiples of float32's own error that inputs of 10 bits lead to; of 7 bits it is 2**14
+# Multiples of the RMSE of float32 that inputs of 10 bits lead to; of 7 bits it is 2**14. In a recurrence the steps
+# of float32 have errors of their own, so that the multiple is smaller.
+_TF32, _TF32_RECURRENT = (2.0**8, 2.0**13), (2.0**6, 2.0**13)
+_TF32_EXCESS = 2.0**9
 _EXPONENTS = 1025  # the largest of float64, and the next
 _MANY = 1 << 16  # elements from which a sample costs more than it tells
 _MOST_SAMPLES, _MOST_SAMPLES_OF_MANY = 8, 3
@@ -53,7 +57,7 @@ class Profile:
             self._shared[part] = is_same(tested, rounded_to(right, form))
         self._samples = 0
         self._scale = _root_mean_square(reference)
-        self._times = _TIMES_HALF if form.is_half else _TIMES_WIDE
+        self._times = _times(api, form)
 
     def learn(self, rounded: Values) -> None:
         """Add the errors of one result with rounding."""
@@ -117,6 +121,12 @@ def _finite_sizes(numbers: Numbers) -> Floats:
     return np.where(np.isfinite(sizes), sizes, 0.0)
 
 
+def _times(api: str, form: FloatFormat) -> float:
+    if form.is_half:
+        return _TIMES_HALF
+    return _TIMES_RECURRENT if is_recurrent(api) else _TIMES_WIDE
+
+
 def _root_mean_square(values: Values) -> float:
     largest = max((float(_finite_sizes(part).max()) for _, part, _ in blocks(values, values)), default=0.0)
     if not largest:
@@ -130,9 +140,15 @@ def is_within_one_ulp(metrics: Metrics) -> bool:
     return not metrics.nonfinite_error_rate and metrics.max_ulp is not None and metrics.max_ulp <= _ULPS
 
 
-def is_like_tf32(api: str, form: FloatFormat, multiple: float) -> bool:
-    """Tell whether an error, as a multiple of float32's own, is one that TF32 makes."""
-    return form.dtype == "torch.float32" and may_use_tf32(api) and _TF32[0] <= multiple <= _TF32[1]
+def can_be_tf32(api: str, form: FloatFormat) -> bool:
+    """Tell whether a result may have been computed in TF32."""
+    return form.dtype == "torch.float32" and may_use_tf32(api)
+
+
+def is_like_tf32(api: str, multiple: float, explanation: Explanation) -> bool:
+    """Tell whether an RMSE, as a multiple of float32's own, is what TF32 makes, and no single element stands out."""
+    least, most = _TF32_RECURRENT if is_recurrent(api) else _TF32
+    return least <= multiple <= most and explanation.excess <= _TF32_EXCESS
 
 
 def sample_numbers(elements: int) -> Iterator[int]:

@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Any
 
 Emulate = Callable[[int], Any]
+Pick = Callable[[Any], Any]
 
 
 class Status(str, Enum):
@@ -37,6 +38,7 @@ class Outcome:
     reference: Any  # in higher precision, or the same for integers
     same_dtype: Any | None = None  # None where the CPU cannot run it, or is the device
     emulate: Emulate | None = None
+    pick: Pick | None = None  # gives the values that indices choose, None for indices that no right kernel returns
 
 
 _WORST_FIRST = (Status.ERROR, Status.WARNING, Status.PASS, Status.SKIP)

@@ -52,8 +52,18 @@ _LEVELS = {
 }
 _STANDARDS = {operator: standard for standard, names in _FAMILIES.items() for operator in names.split()}
 _LEVEL_OF = {operator: level for level, names in _LEVELS.items() for operator in names.split()}
-# Convolutions beyond one and two dimensions are judged as the rest, but TF32 is used for all.
-_USE_TF32 = frozenset({"conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"})
+_RECURRENT = frozenset(
+    {
+        *("lstm", "gru", "rnn_tanh", "rnn_relu", "_cudnn_rnn", "_thnn_fused_lstm_cell"),
+        *("lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell"),
+    }
+)
+# These are judged as the rest, but make products and convolutions, for which TF32 is used.
+_USE_TF32 = _RECURRENT | {
+    *("conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "conv_tbc", "convolution"),
+    *("scaled_dot_product_attention", "multi_head_attention_forward", "_native_multi_head_attention"),
+    *("_transformer_encoder_layer_fwd", "cdist", "cov", "corrcoef", "matrix_power", "matrix_exp"),
+}
 _THROUGH_SQUARES = frozenset({"cdist"})
 _EPSILONS, _EPSILONS_OF_HALF = 32, 2
 
@@ -72,8 +82,12 @@ def level_of(api: str) -> int:
 
 def may_use_tf32(api: str) -> bool:
     """Tell whether devices compute the API in TF32 where that is allowed."""
-    attention = _operator(api) == "scaled_dot_product_attention"
-    return attention or standard_of(api) in (Standard.ULP, Standard.THOUSANDTH) or _operator(api) in _USE_TF32
+    return standard_of(api) in (Standard.ULP, Standard.THOUSANDTH) or _operator(api) in _USE_TF32
+
+
+def is_recurrent(api: str) -> bool:
+    """Tell whether an API feeds its results back into itself, so that their errors grow with every step."""
+    return _operator(api) in _RECURRENT
 
 
 def normwise_error(api: str, form: FloatFormat) -> float:

@@ -15,7 +15,9 @@ def about_exact(wrong: int, excused: int, device: Values, reference: Values) -> 
     if not wrong and not excused:
         return ""
     if not wrong:
-        return f"{excused} of {device.size} differ, each of which rounding alone changes too."
+        return (
+            f"{excused} of {device.size} differ, each of which rounding alone changes too, or chooses an equal value."
+        )
     first = int(np.flatnonzero(device.stored != reference.stored)[0])
     found = f"{device.stored[first]} instead of {reference.stored[first]}"
     if not device.shape:
