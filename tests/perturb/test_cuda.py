@@ -53,6 +53,7 @@ def test_training_is_bit_identical(dtype, mode, stage, cuda, tmp_path, capsys):
         assert rows_in(tmp_path) == []
 
 
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode")
 def test_no_call_waits_for_the_device(cuda, tmp_path):
     values = torch.randn(64, 64, device=cuda).bfloat16()
     with perturbing(tmp_path, pert_mode="improve_precision", list=["gelu", "mul"]):
