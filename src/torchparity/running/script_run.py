@@ -22,6 +22,11 @@ from torchparity.running.step_rule import StepRule
 from torchparity.running.stopping import Stopping
 from torchparity.text import counted
 
+_NOT_ENDED = (
+    "--stop-after did not end the script: it called no backward and no optimizer.step, "
+    "and calls of a model alone may be an evaluation before the training."
+)
+
 
 class ScriptRun:
     """Records the steps of the script that runs in this process.
@@ -88,7 +93,7 @@ class ScriptRun:
         """End a step; after the last one that is wanted the recording too, and where that was asked for the script."""
         if not self._is_over and not self._is_last_step_done:
             self._end_step()
-        if self._is_last_step_done and self._asked.stop_after:
+        if self._is_last_step_done and self._asked.stop_after and self._rule.is_training:
             self.close(None)
             self._stopping.stop(self._step - 1)
 
@@ -108,7 +113,7 @@ class ScriptRun:
         self._close_session(None)
         if self._checksums is None:
             self._is_last_step_done = True
-            if self._search.is_settled and not self._asked.stop_after:
+            if self._search.is_settled and self._rule.is_training and not self._asked.stop_after:
                 self.close(None)
         elif self._asked.stop_after:
             self._is_last_step_done = True
@@ -130,6 +135,8 @@ class ScriptRun:
             kept = f"kept checksums of {counted(self._checksums.count, 'step')} at {self._asked.folder}"
             next_words = f"; next: torchparity compare {self._asked.folder} BASELINE" if self._checksums.count else ""
             self._outcome.closing.append(f"torchparity: {kept}{next_words}")
+        if self._is_last_step_done and self._asked.stop_after and not self._rule.is_training:
+            self._outcome.closing.append(f"torchparity: {_NOT_ENDED}")
 
     def _close_session(self, error: BaseException | None) -> None:
         with self._outcome.catching_output():

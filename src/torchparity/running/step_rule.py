@@ -50,6 +50,11 @@ class StepRule:
         return not (self._was_called or self._was_passed_back or self._stepped)
 
     @property
+    def is_training(self) -> bool:
+        """True where steps are those of a training, and not of what may be an evaluation before one."""
+        return (self._trains or self._has_backward) and not self._begins_anew
+
+    @property
     def is_between_steps(self) -> bool:
         """True where the model was not called since an optimizer stepped."""
         return bool(self._stepped) or not self._was_called
