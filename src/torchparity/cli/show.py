@@ -116,7 +116,8 @@ def _print_checksums(checksums: Sequence[dict[str, Any]]) -> None:
         kept = f"rank {of_rank['rank']}: checksums of {counted(len(steps), 'step')}{span}{often}"
         print(printable(f"{kept}; the script was: {shlex.join(of_rank['command'])}"))
         for step in steps[-_MOST_CHECKSUMS:]:
-            print(printable(f"  step {step['step']}: weights {step['weights']}, loss {', '.join(step['losses'])}"))
+            loss = f"loss {', '.join(step['losses'])}" if step["losses"] else "no loss"
+            print(printable(f"  step {step['step']}: weights {step['weights']}, {loss}"))
 
 
 def _list(opened: RunReader, options: Namespace) -> int:

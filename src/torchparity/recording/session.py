@@ -136,6 +136,11 @@ class Session:
                 self._warn("step() was called again without start() in between; of that step nothing is recorded")
             self._end_step()
 
+    def forget_step(self) -> None:
+        """Write no records of the step in hand, which turned out to be none; `close` comes next."""
+        self._pause()
+        self._has_listened, self._state = False, Step.NOT_BEGUN
+
     def close(self, error: BaseException | None = None) -> None:
         """Write what is left, wait for the disk and say in one line what there is; `error` ended the training."""
         if self._life is Life.CLOSED:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -11,6 +12,7 @@ from torch.optim.optimizer import Optimizer
 
 from torchparity.calls import attempted, text_of
 from torchparity.errors import ParityError
+from torchparity.recording.process import rank_of_process
 from torchparity.recording.session import Session
 from torchparity.running.asked import Asked
 from torchparity.running.checksums import Checksums
@@ -20,6 +22,7 @@ from torchparity.running.model import ModelSearch
 from torchparity.running.outcome import Outcome
 from torchparity.running.step_rule import StepRule
 from torchparity.running.stopping import Stopping
+from torchparity.storage import remove_part
 from torchparity.text import counted
 
 _NOT_ENDED = (
@@ -123,6 +126,10 @@ class ScriptRun:
         if self._is_over:
             return
         self._is_over = True
+        is_done = error is None or isinstance(error, SystemExit)
+        if self._is_open and is_done and self._rule.is_behind_training:
+            self._is_open = False
+            self._guarded(self._forget_step)
         self._outcome.steps += self._is_open
         if not self._asked.stop_after:  # or a script that catches our SystemExit would go on
             self.detach()
@@ -137,6 +144,15 @@ class ScriptRun:
             self._outcome.closing.append(f"torchparity: {kept}{next_words}")
         if self._is_last_step_done and self._asked.stop_after and not self._rule.is_training:
             self._outcome.closing.append(f"torchparity: {_NOT_ENDED}")
+
+    def _forget_step(self) -> None:
+        """Keep nothing of the step in hand; an overflow is worth telling wherever it is."""
+        if self._asked.records and self._config.task != "overflow_check":
+            self._session.forget_step()
+            self._close_session(None)
+            part = self._asked.folder / f"step{self._step}" / f"rank{rank_of_process()}"
+            with suppress(FileNotFoundError):  # another rank removes the step's folder too
+                remove_part(part, self._asked.folder)
 
     def _close_session(self, error: BaseException | None) -> None:
         with self._outcome.catching_output():
