@@ -49,6 +49,7 @@ class ScriptRun:
         self._rule = StepRule(self)
         self._events = Events(self._rule, self)
         self._step = 0
+        self._not_taken: list[str] = []  # models
         self._is_open = False
         self._is_last_step_done = False
         self._is_over = False
@@ -74,7 +75,7 @@ class ScriptRun:
     def _drop_session(self) -> None:
         with self._outcome.catching_output():
             self._session.close()
-        self._outcome.closing.clear()
+        self._outcome.recorded.clear()
         self._session = Session(msgspec.structs.replace(self._config, overwrite=True))
 
     def begin(self) -> None:
@@ -107,9 +108,14 @@ class ScriptRun:
             self._guarded(self._session.step)
         if self._checksums is not None:
             self._guarded(self._checksums.end_step, self._step, self._search.model)
+        if self._step == 0 and self._asked.records and self._config.level != "L1":
+            self._guarded(self._note_models)  # and not at the end, when they are gone
         self._step += 1
         if self._last is not None and self._step > self._last:
             self._end_wanted_steps()
+
+    def _note_models(self) -> None:
+        self._not_taken = self._search.not_taken()
 
     def _end_wanted_steps(self) -> None:
         """End the recording of calls; the rest of a training has checksums, and an evaluation may come before one."""
@@ -142,6 +148,9 @@ class ScriptRun:
             kept = f"kept checksums of {counted(self._checksums.count, 'step')} at {self._asked.folder}"
             next_words = f"; next: torchparity compare {self._asked.folder} BASELINE" if self._checksums.count else ""
             self._outcome.closing.append(f"torchparity: {kept}{next_words}")
+        if self._not_taken:
+            models = f"the model is {type(self._search.model).__name__}; the script also trains"
+            self._outcome.closing.append(f"torchparity: {models} {', '.join(self._not_taken)}.")
         if self._is_last_step_done and self._asked.stop_after and not self._rule.is_training:
             self._outcome.closing.append(f"torchparity: {_NOT_ENDED}")
 
@@ -194,6 +203,7 @@ class ScriptRun:
             return None
         model = self._search.model
         if before is not None:
+            self._not_taken = []
             self._rule.model_replaced()
         if model is None:
             return None
