@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchparity.config import CaptureConfig
@@ -64,15 +65,21 @@ def run_script(script: Script, asked: Asked) -> int:
     logs.detach()
     problem = [] if code else _problem(outcome, asked, config)
     is_empty = not asked.has_recorded()
-    if is_empty and not had_folder and not is_one_of_several_ranks():
-        with suppress(OSError):  # there are checksums in it, or there is none
-            asked.folder.rmdir()
     if is_empty and problem:
         outcome.recorded.clear()  # the problem says it
+        if not had_folder:
+            _remove_empty(asked.folder)
     elif not is_empty and not outcome.has_model and asked.model is None and config.level == "mix":
         outcome.explain_records(_FUNCTIONS_ALONE)
     outcome.tell(problem, stopping.ended_after)
     return code or (NOTHING_RECORDED if outcome.failures or problem or (config.step and is_empty) else 0)
+
+
+def _remove_empty(folder: Path) -> None:
+    """Remove the folder of a run that has nothing, unless another rank may be about to write into it."""
+    if not is_one_of_several_ranks():
+        with suppress(OSError):  # there are checksums in it, or there is none
+            folder.rmdir()
 
 
 def _exit_code(error: BaseException | None) -> int:
