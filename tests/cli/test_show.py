@@ -135,6 +135,15 @@ def test_listing_names(golden):
     assert run("show", "--list", path, "conv2d").stdout.splitlines() == some
 
 
+def test_a_name_that_no_record_has_fails(tmp_path):
+    path = write_linear_run(tmp_path / "run", steps=2)
+
+    done = run("show", path, "--list", "zzz", check=2)
+
+    assert done.stdout == ""
+    assert done.stderr == "torchparity: no record has 'zzz' in its name; --list without a name lists them all.\n"
+
+
 def test_names_of_several_steps_say_which(tmp_path):
     path = write_linear_run(tmp_path / "run", steps=2)
 

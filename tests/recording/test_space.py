@@ -127,7 +127,7 @@ def test_a_folder_removed_within_a_step_is_named(tmp_path, capsys, caplog):
     # The second step may or may not have begun when the first one failed.
     assert re.match(
         rf"torchparity: recorded nothing at {folder}; incomplete: (1 step|2 steps) not finished: cannot write "
-        rf"{folder}/step0/\S+: no such file or directory\. the folder {folder} is gone\n",
+        rf"{folder}/step0/\S+: no such file or directory; the folder {folder} is gone\n",
         line,
     )
     assert caplog.text.count("training goes on") <= 1

@@ -201,8 +201,8 @@ def test_steps_that_never_come_are_told(scripts, options):
     ours = scripts.recorded("--steps", "9", *options, PLAIN_LOOP, 2)
 
     assert ours.code == 2
-    assert "recorded nothing" in ours.err
-    assert "step 9 was asked for, and steps 0 to 1 came" in ours.err
+    assert "no step was recorded: --steps is 9, and the script has steps 0 to 1; ask for one of these." in ours.err
+    assert ("kept checksums of 2 steps" in ours.err) == ("--checksum-every" in options)
 
 
 def test_a_script_that_never_steps_is_told(scripts):
@@ -227,9 +227,7 @@ def test_a_script_without_modules_is_recorded_by_its_functions_alone(scripts):
 
     with_modules, functions = (scripts.recorded("--level", level, "-o", level, script) for level in ("mix", "L1"))
 
-    assert with_modules.code == 2
-    assert "no model was found for level mix" in with_modules.err
-    assert "use --level L1" in with_modules.err
+    assert with_modules.code == 0, with_modules.err
     assert functions.code == 0, functions.err
     first, second = open_run(scripts.folder / "L1").parts[:2]
     assert "Tensor.mul.0.forward" in first.records

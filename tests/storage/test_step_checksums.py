@@ -94,6 +94,24 @@ def test_the_first_step_that_differs_is_found(tmp_path, candidate, start, verdic
     assert said in found.lines[0]
 
 
+@pytest.mark.parametrize(
+    ("candidate", "says_where"),
+    [
+        ([("1", "0.1"), ("9", "0.5")], True),
+        ([("1", "0.1"), ("9", "0.7")], False),
+        ([("1", "0.1"), ("2", "0.7")], False),
+    ],
+)
+def test_other_weights_after_an_equal_loss_say_where_to_look(tmp_path, candidate, says_where):
+    own = write(tmp_path / "candidate", candidate)
+
+    found = first_step(own, write(tmp_path / "baseline", [("1", "0.1"), ("2", "0.5")]))
+
+    assert found.steps == (1, 1)
+    assert found.lines[0].endswith("Its loss is equal: look at backward, the optimizer and the buffers.") == says_where
+    assert found.as_json("none")["sentence"] == found.lines[0]
+
+
 def test_of_several_ranks_the_first_that_parts_is_told_with_the_commands_for_both_runs(tmp_path):
     right, wrong = [("1", "1"), ("2", "2")], [("1", "1"), ("2", "9")]
     for rank, steps in ((0, right), (1, wrong)):

@@ -116,7 +116,8 @@ def _print_checksums(checksums: Sequence[dict[str, Any]]) -> None:
         kept = f"rank {of_rank['rank']}: checksums of {counted(len(steps), 'step')}{span}{often}"
         print(printable(f"{kept}; the script was: {shlex.join(of_rank['command'])}"))
         for step in steps[-_MOST_CHECKSUMS:]:
-            print(printable(f"  step {step['step']}: weights {step['weights']}, loss {', '.join(step['losses'])}"))
+            loss = f"loss {', '.join(step['losses'])}" if step["losses"] else "no loss"
+            print(printable(f"  step {step['step']}: weights {step['weights']}, {loss}"))
 
 
 def _list(opened: RunReader, options: Namespace) -> int:
@@ -139,11 +140,14 @@ def _list(opened: RunReader, options: Namespace) -> int:
         for part, names in names_of.items():
             prefix = f"step{part.step} rank{part.rank} " if len(parts) > 1 else ""
             print("".join(f"{prefix}{printable(name)}\n" for name in names), end="")
-        if not any(names_of.values()):
+        if options.nonfinite and not any(names_of.values()):
             measured = any(part.info.task != "structure" for part in parts)
             nothing = "no record has nan or inf" if measured else "a structure has no values that could be nan or inf"
-            print(nothing if options.nonfinite else "no such record", file=sys.stderr)
-    return _report_problems([problem for part in parts for problem in part.problems])
+            print(nothing, file=sys.stderr)
+    problems = [problem for part in parts for problem in part.problems]
+    if wanted and not options.nonfinite and not any(names_of.values()):
+        problems.append(f"no record has {options.name!r} in its name; --list without a name lists them all.")
+    return _report_problems(problems)
 
 
 def _record(part: RunPart, record: Record, options: Namespace) -> int:

@@ -48,7 +48,7 @@ class FirstStep:
             "checksum_schema": SCHEMA,
             "tool": f"torchparity {__version__}",
             "verdict": self.verdict,
-            "sentence": self.sentence,
+            "sentence": self.lines[0],
             "rank": self.rank,
             "steps": self.steps,
             "remarks": list(self.remarks),
@@ -114,7 +114,8 @@ def _of_rank(rank: int, ranks: int, candidate: StepChecksums, baseline: StepChec
     before = -1
     for own, other in common:
         if own != other:
-            sentence = f"The first step that differs is {_span(before, own.step)}: {_what(own, other)}."
+            differs = f"The first step that differs is {_span(before, own.step)}: {_what(own, other)}."
+            sentence = differs + _where(before, own, other)
             steps = (before + 1, own.step)
             commands = _commands(steps, ranks, candidate, baseline)
             return FirstStep("divergence", sentence, rank, steps, commands=commands)
@@ -146,6 +147,13 @@ def _what(own: StepChecksum, other: StepChecksum) -> str:
     """Say what differs after a step."""
     weights = "" if own.weights == other.weights else "the weights differ"
     return " and ".join(part for part in (weights, _what_of_losses(own.losses, other.losses)) if part)
+
+
+def _where(before: int, own: StepChecksum, other: StepChecksum) -> str:
+    """Return a sentence where one step has other weights after an equal loss."""
+    if before + 1 < own.step or not own.losses or own.losses != other.losses:
+        return ""
+    return " Its loss is equal: look at backward, the optimizer and the buffers."
 
 
 def _what_of_losses(own: Sequence[str], other: Sequence[str]) -> str:

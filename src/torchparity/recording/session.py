@@ -81,6 +81,7 @@ class Session:
         self._has_tokens = False  # some that were wanted came
         self._warned_of: set[str] = set()
         self._incomplete: dict[str, None] = {}  # sentences about tokens that did not come, and a step that was cut off
+        self._was_cut_off = False  # the last step
         self._late_gradients = 0  # over all steps
         self._process = os.getpid()
         if config.enable_dataloader:
@@ -138,12 +139,18 @@ class Session:
                 self._warn("step() was called again without start() in between; of that step nothing is recorded")
             self._end_step()
 
+    def forget_step(self) -> None:
+        """Write no records of the step in hand, which turned out to be none; `close` comes next."""
+        self._pause()
+        self._has_listened, self._state = False, Step.NOT_BEGUN
+
     def close(self, error: BaseException | None = None) -> None:
         """Write what is left, wait for the disk and say in one line what there is; `error` ended the training."""
         if self._life is Life.CLOSED:
             return
         if not self._is_over and (self._state is Step.WATCHED or self._has_listened):
             if error is not None:
+                self._was_cut_off = True
                 self._incomplete[f"step {self._step} was cut off by {type(error).__name__}."] = None
             self._end_step()
         was_started = self._life is not Life.NEW
@@ -318,6 +325,8 @@ class Session:
         missed = [step for step in asked if not first <= step <= last]
         if not missed:
             return []
+        if self._was_cut_off:
+            return [f"step{'' if len(missed) == 1 else 's'} {', '.join(map(str, missed[:5]))} did not come."]
         came = "no step" if last < first else f"step {last}" if last == first else f"steps {first} to {last}"
         wanted = f"step {missed[0]} was" if len(missed) == 1 else f"steps {', '.join(map(str, missed[:5]))} were"
         return [f"{wanted} asked for, and {came} came."]

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from torchparity.config import CaptureConfig
 from torchparity.errors import ParityError
 from torchparity.running.asked import Asked
-from torchparity.running.outcome import Keeping, Outcome
+from torchparity.running.outcome import Keeping, Outcome, is_one_of_several_ranks
 from torchparity.running.script import Script, show_failure
 from torchparity.running.stopping import Stopping
 from torchparity.running.threads import ScriptThreads
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
 
 NOTHING_RECORDED = 2
 _INTERRUPTED = 130
+_FUNCTIONS_ALONE = "the script called no module with parameters, so these are calls of functions alone"
 
 
 def run_script(script: Script, asked: Asked) -> int:
@@ -28,6 +32,7 @@ def run_script(script: Script, asked: Asked) -> int:
     """
     config = asked.config()
     asked.make_room()
+    had_folder = asked.folder.exists()
     outcome, stopping, threads = Outcome(), Stopping(), ScriptThreads()
     started: list[ScriptRun] = []
 
@@ -58,10 +63,23 @@ def run_script(script: Script, asked: Asked) -> int:
         recording.close(None if stopping.ended_after is not None else error)
         recording.detach()
     logs.detach()
-    problem = [] if code else _problem(outcome, asked, config.level)
+    problem = [] if code else _problem(outcome, asked, config)
+    is_empty = not asked.has_recorded()
+    if is_empty and problem:
+        outcome.recorded.clear()  # the problem says it
+        if not had_folder:
+            _remove_empty(asked.folder)
+    elif not is_empty and not outcome.has_model and asked.model is None and config.level == "mix":
+        outcome.explain_records(_FUNCTIONS_ALONE)
     outcome.tell(problem, stopping.ended_after)
-    is_empty = bool(config.step) and not asked.has_recorded()
-    return code or (NOTHING_RECORDED if outcome.failures or problem or is_empty else 0)
+    return code or (NOTHING_RECORDED if outcome.failures or problem or (config.step and is_empty) else 0)
+
+
+def _remove_empty(folder: Path) -> None:
+    """Remove the folder of a run that has nothing, unless another rank may be about to write into it."""
+    if not is_one_of_several_ranks():
+        with suppress(OSError):  # there are checksums in it, or there is none
+            folder.rmdir()
 
 
 def _exit_code(error: BaseException | None) -> int:
@@ -77,7 +95,7 @@ def _exit_code(error: BaseException | None) -> int:
     return 0
 
 
-def _problem(outcome: Outcome, asked: Asked, level: str) -> list[str]:
+def _problem(outcome: Outcome, asked: Asked, config: CaptureConfig) -> list[str]:
     """Return why there is nothing, or not what was asked for."""
     if outcome.failures:
         return []
@@ -94,9 +112,12 @@ def _problem(outcome: Outcome, asked: Asked, level: str) -> list[str]:
         ]
     if not outcome.checksums and asked.checksum_every is not None:
         return ["no checksum was kept: the script has no optimizer and called no module with parameters."]
-    if not outcome.has_model and asked.records and level != "L1":
+    if config.step and min(config.step) >= outcome.steps:
+        came = "step 0 alone" if outcome.steps == 1 else f"steps 0 to {outcome.steps - 1}"
+        return [f"no step was recorded: --steps is {asked.steps}, and the script has {came}; ask for one of these."]
+    if not outcome.has_model and asked.records and config.level == "L0":
         return [
-            f"no model was found for level {level}: the script called no module with parameters; "
+            f"no model was found for level {config.level}: the script called no module with parameters; "
             "name it with --model, or use --level L1, which records calls of functions alone."
         ]
     return []

@@ -64,6 +64,14 @@ class ModelSearch:
             self.model, self._evidence, self._trained_now = model, evidence, frozenset()
         return model is not None
 
+    def not_taken(self) -> list[str]:
+        """Return the other models that the script trains, with the option that takes each."""
+        if self.model is None or self._name is not None:
+            return []
+        own = {id(each) for each in self.model.modules()}
+        others = [each for each in self._made.trained_models() if not any(id(part) in own for part in each.modules())]
+        return [_with_option(each, type(self.model).__name__) for each in others]
+
     def called_classes(self) -> list[str]:
         """Return the classes of the modules that were called, in place of a name that does not exist."""
         return list(self._classes)[:_MOST_NAMED]
@@ -87,6 +95,14 @@ class ModelSearch:
         if with_gradients and any(each.requires_grad for each in called.parameters()):
             return Evidence.WITH_GRADIENTS
         return Evidence.CALLED
+
+
+def _with_option(module: nn.Module, taken: str) -> str:
+    """Return the class of a module, and --model with its variable or, where that says which, its class."""
+    name = type(module).__name__
+    variables = (each for each, held in vars(sys.modules["__main__"]).items() if held is module)
+    option = next(variables, None if name == taken else name)
+    return name if option is None else f"{name} (--model {option})"
 
 
 def _named(name: str, called: nn.Module) -> nn.Module | None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import io
 import logging
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass, field
+
+_OWN = "torchparity: "
 
 
 @dataclass
@@ -16,7 +19,8 @@ class Outcome:
 
     lines: list[str] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
-    closing: list[str] = field(default_factory=list)  # lines about what there is in the end
+    recorded: list[str] = field(default_factory=list)  # lines of the recording itself
+    closing: list[str] = field(default_factory=list)  # lines about what there is besides
     steps: int = 0
     has_torch: bool = False
     has_model: bool = False
@@ -31,16 +35,27 @@ class Outcome:
             with redirect_stdout(caught):
                 yield
         finally:
-            self.closing += caught.getvalue().splitlines()
+            self.recorded += caught.getvalue().splitlines()
+
+    def explain_records(self, sentence: str) -> None:
+        """Put a sentence in front of the line that says what was recorded."""
+        self.recorded = [f"{_OWN}{sentence}; {line.removeprefix(_OWN)}" for line in self.recorded]
 
     def tell(self, problems: Sequence[str], ended_after: int | None) -> None:
         """Print everything to stderr, what went wrong before what there is; the script was ended after a step."""
-        sentences = [f"torchparity: {sentence}" for sentence in (*self.failures, *problems)]
-        lines = [*self.lines, *sentences, *self.closing]
+        sentences = [f"{_OWN}{sentence}" for sentence in (*self.failures, *problems)]
+        lines = [*self.lines, *sentences, *self.recorded, *self.closing]
         if ended_after is not None:
-            lines.append(f"torchparity: the script was ended after step {ended_after}, as --stop-after asks.")
+            lines.append(f"{_OWN}the script was ended after step {ended_after}, as --stop-after asks.")
+        if is_one_of_several_ranks():
+            lines = [line.replace(_OWN, f"{_OWN}rank {os.environ.get('RANK', '0')}: ", 1) for line in lines]
         with suppress(OSError, ValueError, AttributeError):  # nobody reads it, or the script has closed it
             print(*(f"{line}\n" for line in lines), sep="", end="", file=sys.stderr, flush=True)  # noqa: T201
+
+
+def is_one_of_several_ranks() -> bool:
+    """Tell whether torchrun started other processes of this script too."""
+    return os.environ.get("WORLD_SIZE", "1") not in ("", "1")
 
 
 class Keeping(logging.Handler):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -11,6 +12,7 @@ from torch.optim.optimizer import Optimizer
 
 from torchparity.calls import attempted, text_of
 from torchparity.errors import ParityError
+from torchparity.recording.process import rank_of_process
 from torchparity.recording.session import Session
 from torchparity.running.asked import Asked
 from torchparity.running.checksums import Checksums
@@ -20,7 +22,13 @@ from torchparity.running.model import ModelSearch
 from torchparity.running.outcome import Outcome
 from torchparity.running.step_rule import StepRule
 from torchparity.running.stopping import Stopping
+from torchparity.storage import remove_part
 from torchparity.text import counted
+
+_NOT_ENDED = (
+    "--stop-after did not end the script: it called no backward and no optimizer.step, "
+    "and calls of a model alone may be an evaluation before the training."
+)
 
 
 class ScriptRun:
@@ -41,6 +49,7 @@ class ScriptRun:
         self._rule = StepRule(self)
         self._events = Events(self._rule, self)
         self._step = 0
+        self._not_taken: list[str] = []  # models
         self._is_open = False
         self._is_last_step_done = False
         self._is_over = False
@@ -66,7 +75,7 @@ class ScriptRun:
     def _drop_session(self) -> None:
         with self._outcome.catching_output():
             self._session.close()
-        self._outcome.closing.clear()
+        self._outcome.recorded.clear()
         self._session = Session(msgspec.structs.replace(self._config, overwrite=True))
 
     def begin(self) -> None:
@@ -88,7 +97,7 @@ class ScriptRun:
         """End a step; after the last one that is wanted the recording too, and where that was asked for the script."""
         if not self._is_over and not self._is_last_step_done:
             self._end_step()
-        if self._is_last_step_done and self._asked.stop_after:
+        if self._is_last_step_done and self._asked.stop_after and self._rule.is_training:
             self.close(None)
             self._stopping.stop(self._step - 1)
 
@@ -99,16 +108,21 @@ class ScriptRun:
             self._guarded(self._session.step)
         if self._checksums is not None:
             self._guarded(self._checksums.end_step, self._step, self._search.model)
+        if self._step == 0 and self._asked.records and self._config.level != "L1":
+            self._guarded(self._note_models)  # and not at the end, when they are gone
         self._step += 1
         if self._last is not None and self._step > self._last:
             self._end_wanted_steps()
+
+    def _note_models(self) -> None:
+        self._not_taken = self._search.not_taken()
 
     def _end_wanted_steps(self) -> None:
         """End the recording of calls; the rest of a training has checksums, and an evaluation may come before one."""
         self._close_session(None)
         if self._checksums is None:
             self._is_last_step_done = True
-            if self._search.is_settled and not self._asked.stop_after:
+            if self._search.is_settled and self._rule.is_training and not self._asked.stop_after:
                 self.close(None)
         elif self._asked.stop_after:
             self._is_last_step_done = True
@@ -118,6 +132,10 @@ class ScriptRun:
         if self._is_over:
             return
         self._is_over = True
+        is_done = error is None or isinstance(error, SystemExit)
+        if self._is_open and is_done and self._rule.is_behind_training:
+            self._is_open = False
+            self._guarded(self._forget_step)
         self._outcome.steps += self._is_open
         if not self._asked.stop_after:  # or a script that catches our SystemExit would go on
             self.detach()
@@ -130,6 +148,20 @@ class ScriptRun:
             kept = f"kept checksums of {counted(self._checksums.count, 'step')} at {self._asked.folder}"
             next_words = f"; next: torchparity compare {self._asked.folder} BASELINE" if self._checksums.count else ""
             self._outcome.closing.append(f"torchparity: {kept}{next_words}")
+        if self._not_taken:
+            models = f"the model is {type(self._search.model).__name__}; the script also trains"
+            self._outcome.closing.append(f"torchparity: {models} {', '.join(self._not_taken)}.")
+        if self._is_last_step_done and self._asked.stop_after and not self._rule.is_training:
+            self._outcome.closing.append(f"torchparity: {_NOT_ENDED}")
+
+    def _forget_step(self) -> None:
+        """Keep nothing of the step in hand; an overflow is worth telling wherever it is."""
+        if self._asked.records and self._config.task != "overflow_check":
+            self._session.forget_step()
+            self._close_session(None)
+            part = self._asked.folder / f"step{self._step}" / f"rank{rank_of_process()}"
+            with suppress(FileNotFoundError):  # another rank removes the step's folder too
+                remove_part(part, self._asked.folder)
 
     def _close_session(self, error: BaseException | None) -> None:
         with self._outcome.catching_output():
@@ -171,6 +203,7 @@ class ScriptRun:
             return None
         model = self._search.model
         if before is not None:
+            self._not_taken = []
             self._rule.model_replaced()
         if model is None:
             return None

@@ -36,6 +36,7 @@ class StepRule:
         self._steps = steps
         self._trains = False  # an optimizer was made
         self._has_model = self._has_backward = self._has_begun = self._has_ended = False  # ever
+        self._has_stepped = False  # ever, an optimizer
         self._is_open = self._is_paused = self._begins_anew = False
         self._was_called = self._had_gradients = self._was_passed_back = False  # in this step
         self._stepped: set[Hashable] = set()  # optimizers, in this step
@@ -48,6 +49,16 @@ class StepRule:
     def is_empty(self) -> bool:
         """True where nothing has happened yet in the step in hand."""
         return not (self._was_called or self._was_passed_back or self._stepped)
+
+    @property
+    def is_training(self) -> bool:
+        """True where steps are those of a training, and not of what may be an evaluation before one."""
+        return (self._trains or self._has_backward) and not self._begins_anew
+
+    @property
+    def is_behind_training(self) -> bool:
+        """True where the step in hand has calls alone, after an optimizer has stepped: of an evaluation, mostly."""
+        return self._has_stepped and not (self._was_passed_back or self._stepped)
 
     @property
     def is_between_steps(self) -> bool:
@@ -115,7 +126,7 @@ class StepRule:
 
     def optimizer_stepped(self, optimizer: Hashable) -> None:
         """An optimizer has stepped."""
-        self._trains = True
+        self._trains = self._has_stepped = True
         self._ignores_batches = self._ignores_batches or optimizer in self._stepped
         self._stepped.add(optimizer)
         if not self._is_reading or self._ignores_batches:

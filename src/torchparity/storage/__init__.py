@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from torchparity.storage.info_files.info_part import InfoPart, open_info_files
     from torchparity.storage.info_files.info_writer import InfoWriter, write_info_files
     from torchparity.storage.memory_part import MemoryPart
+    from torchparity.storage.reading.layout import remove_part
     from torchparity.storage.reading.run_part import RunPart
     from torchparity.storage.reading.run_reader import RunReader, open_run
     from torchparity.storage.reading.summary import nonfinite_records, summarise
@@ -57,6 +58,7 @@ __all__ = [
     "open_info_files",
     "open_run",
     "record_to_json",
+    "remove_part",
     "summarise",
     "write_info_files",
 ]
@@ -86,6 +88,7 @@ __getattr__ = lazy_names(
         "open_info_files": "info_files.info_part",
         "open_run": "reading.run_reader",
         "record_to_json": "encoding",
+        "remove_part": "reading.layout",
         "summarise": "reading.summary",
         "write_info_files": "info_files.info_writer",
     },

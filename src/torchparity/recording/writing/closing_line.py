@@ -25,7 +25,7 @@ def closing_line(
     recorded = f"recorded {what} in {counted(steps, 'step')} at {path} ({readable_bytes(size)})"
     details = [*remarks]
     if left_out:
-        details.append(f"incomplete: {' '.join(left_out)}".removesuffix("."))
+        details.append(f"incomplete: {'; '.join(sentence.removesuffix('.') for sentence in left_out)}")
     if never_seen:
         details.append(f"never seen: {', '.join(never_seen)}")
     nothing = (
