@@ -13,6 +13,7 @@ from torchparity.comparing.judging.figures import (
     UNITS_OF_COPIES,
 )
 from torchparity.comparing.judging.search.context import PartContext
+from torchparity.comparing.judging.search.earlier_steps import earlier_call_alone, of_earlier_call
 from torchparity.comparing.judging.verdict import Finding, Kind
 from torchparity.comparing.measuring.deviation import has_other_shape
 from torchparity.comparing.measuring.item_comparison import ItemComparison
@@ -65,6 +66,10 @@ def _computed(
         if is_beyond_ancestors(context, entry, alone):
             return of_call_alone(context, record, entry, alone)
         return None
+    earlier = earlier_call_alone(context, makers, context.flow.baseline_origins(entry))
+    if earlier is not None:
+        is_beyond = is_beyond_ancestors(earlier.context, entry, earlier.name)
+        return of_earlier_call(context, record, entry, earlier) if is_beyond else None
     if any(origin.kind == "earlier" and origin.step not in context.earlier for origin in makers):
         return _from_unseen_step(context, record, entry, sources)
     records = [context.maker(origin) for origin in makers]

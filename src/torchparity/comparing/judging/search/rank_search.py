@@ -62,8 +62,7 @@ class RankSearch:
 
     def add_step(self, part: ComparedPart) -> None:
         """Look through the next step."""
-        earlier = {step: context.by_name for step, context in self.contexts.items()}
-        context = PartContext(part, earlier, self._limits)
+        context = PartContext(part, dict(self.contexts), self._limits)
         self.contexts[part.step] = context
         for record in context.records:
             self._masks.unveil(context, record)
@@ -235,14 +234,16 @@ class RankSearch:
             self._is_equal_so_far = False
 
     def _add(self, context: PartContext, record: JudgedRecord, found: Finding) -> None:
-        at = context.by_name.get(found.record) or context.candidates_alone(found.record) or record
+        home = self.contexts[found.step]
+        at = home.by_name.get(found.record) or home.candidates_alone(found.record) or record
         position = at.position
-        if self._limits.ignores(found.record, context.part.parents):
+        if self._limits.ignores(found.record, home.part.parents):
             self.ignored.append(found)
         else:
             self.findings.append((position, found))
         if found.is_shown:
-            self._taint(context, [record.name, found.record, *context.enclosing(found.record)])
+            self._taint(context, [record.name])
+            self._taint(home, [found.record, *home.enclosing(found.record)])
 
     def _split(self, context: PartContext, record: JudgedRecord) -> bool:
         """Fill in what a record received and returned; tell whether it read memory that nobody had written."""
