@@ -130,6 +130,14 @@ class PartContext:
             parent = self.part.parents.get(parent)
         return names
 
+    def innermost(self, records: Sequence[str]) -> list[str]:
+        """Return records without the modules around others of them.
+
+        A hook of such a module may change the gradient that the calls inside return.
+        """
+        around = {module for record in records for module in self.enclosing(record)}
+        return [record for record in records if record not in around]
+
     @cached_property
     def are_on_cpu(self) -> bool:
         """True where neither run tells of an accelerator."""
