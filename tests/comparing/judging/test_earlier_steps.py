@@ -119,3 +119,61 @@ def test_optimizers_that_update_all_weights_at_once_or_one_by_one_agree(verdict,
     found = verdict(mine, other, steps=4, task=task)
 
     assert found.kind == "agree", found.sentence
+
+
+@TASKS
+@pytest.mark.parametrize("steps", [1, 2])
+def test_weights_that_only_the_candidate_writes_at_the_very_end_are_no_agreement(verdict, task, steps):
+    written = iter([False] * (steps - 1) + [True])
+
+    def scale_at_the_end(model, optimizer):
+        if next(written):
+            model[0].weight.data.mul_(2)
+
+    found = verdict(training(scale_at_the_end), training(), steps=steps, task=task)
+
+    assert found.kind == "another call" and found.first.step == steps - 1, found.sentence
+    assert "only the candidate makes this call, which writes parameter 0.weight" in found.sentence
+
+
+@TASKS
+def test_a_step_that_only_the_baseline_takes_is_no_agreement(verdict, task):
+    found = verdict(training(steps_at=lambda: False), training(), task=task)
+
+    assert found.kind == "another call" and found.first.partner.startswith("Tensor.addcdiv_."), found.sentence
+    assert f"which {found.first.partner} writes after it in the baseline alone" in found.sentence
+
+
+@TASKS
+def test_a_step_that_only_the_candidate_takes_is_no_agreement(verdict, task):
+    found = verdict(training(), training(steps_at=lambda: False), task=task)
+
+    assert found.kind == "another call" and found.first.module == "optimizer", found.sentence
+
+
+@TASKS
+@pytest.mark.parametrize("settings", [{"foreach": True}, {"fused": True}], ids=["foreach", "fused"])
+@pytest.mark.parametrize("is_swapped", [False, True])
+def test_one_step_of_an_optimizer_in_two_ways_agrees(verdict, task, settings, is_swapped):
+    def program(**settings):
+        return training(make_optimizer=lambda parameters, lr: torch.optim.AdamW(parameters, lr=lr, **settings))
+
+    programs = (program(**settings), program(foreach=False))
+
+    found = verdict(*(programs[::-1] if is_swapped else programs), task=task)
+
+    assert found.kind == "agree", found.sentence
+
+
+@TASKS
+def test_weights_that_are_swapped_and_restored_at_the_end_agree(verdict, task):
+    @torch.no_grad()
+    def swap_and_restore(model, optimizer):
+        for parameter in model.parameters():
+            kept = parameter.clone()
+            parameter.copy_(torch.zeros_like(parameter))
+            parameter.copy_(kept)
+
+    found = verdict(training(swap_and_restore), training(), task=task)
+
+    assert found.kind == "agree", found.sentence

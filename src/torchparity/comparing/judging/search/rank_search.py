@@ -18,16 +18,14 @@ from torchparity.comparing.judging.limits import Limits
 from torchparity.comparing.judging.part import ComparedPart
 from torchparity.comparing.judging.record_patterns import matches
 from torchparity.comparing.judging.search.argument_findings import argument_finding, independent_argument
-from torchparity.comparing.judging.search.arguments import (
-    differing_arguments,
-    rounded_numbers,
-)
+from torchparity.comparing.judging.search.arguments import differing_arguments, rounded_numbers
 from torchparity.comparing.judging.search.choices import OtherChoices
 from torchparity.comparing.judging.search.closeness import Closeness
 from torchparity.comparing.judging.search.context import PartContext
 from torchparity.comparing.judging.search.gradients_of_one_run import gradient_of_one_run
 from torchparity.comparing.judging.search.handed_out import handed_out_finding, other_form_finding
 from torchparity.comparing.judging.search.inputs import input_finding, is_raw_memory
+from torchparity.comparing.judging.search.last_writes import last_write_finding
 from torchparity.comparing.judging.search.masks import HidingMasks
 from torchparity.comparing.judging.search.missing_gradients import missing_gradient
 from torchparity.comparing.judging.search.outputs import output_finding
@@ -82,6 +80,13 @@ class RankSearch:
         if self._tainted.has_any_of(part.step):  # the calls inside tell which part of a module no finding explains
             self.closeness.explain(part.step, [record.name for record in filter(context.is_container, context.records)])
         self.findings.sort(key=lambda entry: (entry[1].step, entry[0]))
+
+    def finish(self) -> None:
+        """Look at what the last step leaves behind."""
+        last = self.contexts[max(self.contexts)]
+        found = last_write_finding(last) if self._is_looking else None
+        if found is not None:
+            self._add(last, last.records[-1], found)
 
     def _look_after(self, context: PartContext, record: JudgedRecord) -> None:
         """Pass a record by; from the one on that the user names, look."""
@@ -236,11 +241,10 @@ class RankSearch:
     def _add(self, context: PartContext, record: JudgedRecord, found: Finding) -> None:
         home = self.contexts[found.step]
         at = home.by_name.get(found.record) or home.candidates_alone(found.record) or record
-        position = at.position
         if self._limits.ignores(found.record, home.part.parents):
             self.ignored.append(found)
         else:
-            self.findings.append((position, found))
+            self.findings.append((at.position, found))
         if found.is_shown:
             self._taint(context, [record.name])
             self._taint(home, [found.record, *home.enclosing(found.record)])

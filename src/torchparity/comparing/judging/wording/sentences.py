@@ -129,6 +129,10 @@ def _nonfinite(finding: Finding, off: str) -> str:
 
 
 def _call(finding: Finding, off: str) -> str:
+    if finding.partner == finding.record and finding.sources:
+        return f"only the candidate makes this call, which writes {finding.sources[0]}; no record reads it afterwards"
+    if finding.explanation and finding.partner != finding.record:
+        return finding.explanation
     if finding.partner == finding.record:
         return f"only the candidate makes this call; {finding.explanation}, which receives its result, {off}"
     if finding.item.startswith("output"):
