@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from torchparity.comparing.judging.evidence.closeness import Closeness
 from torchparity.comparing.judging.evidence.judged_record import JudgedRecord, is_mask, is_whole, split_items
 from torchparity.comparing.judging.evidence.operators import returns_raw_memory, rounds
 from torchparity.comparing.judging.figures import (
@@ -20,7 +21,6 @@ from torchparity.comparing.judging.record_patterns import matches
 from torchparity.comparing.judging.search.argument_findings import argument_finding, independent_argument
 from torchparity.comparing.judging.search.arguments import differing_arguments, rounded_numbers
 from torchparity.comparing.judging.search.choices import OtherChoices
-from torchparity.comparing.judging.search.closeness import Closeness
 from torchparity.comparing.judging.search.context import PartContext
 from torchparity.comparing.judging.search.gradients_of_one_run import gradient_of_one_run
 from torchparity.comparing.judging.search.handed_out import handed_out_finding, other_form_finding
