@@ -55,6 +55,8 @@ def _judged(parts: Sequence[ComparedPart], coverage: Coverage, limits: Limits) -
     searches: dict[int, RankSearch] = {}
     for part in sorted(parts, key=lambda entry: (entry.step, entry.rank)):
         searches.setdefault(part.rank, RankSearch(limits)).add_step(part)
+    for search in searches.values():
+        search.finish()
     placed = ordered(searches)
     first = _first(placed, searches)
     changes = differences(parts[0].candidate.info.environment, parts[0].baseline.info.environment)

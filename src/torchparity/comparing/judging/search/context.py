@@ -21,13 +21,11 @@ from torchparity.naming import forward_of, is_module_name
 from torchparity.records import Origin, TensorLeaf
 from torchparity.storage import RunPart
 
-EarlierSteps = Mapping[int, Mapping[str, JudgedRecord]]
-
 
 class PartContext:
     """The records of one part, their data flow, and what earlier steps of the same rank gave."""
 
-    def __init__(self, part: ComparedPart, earlier: EarlierSteps, limits: Limits) -> None:
+    def __init__(self, part: ComparedPart, earlier: Mapping[int, PartContext], limits: Limits) -> None:
         self.part, self.earlier, self.limits = part, earlier, limits
         self.step = part.step
         self.records, self.alone = judged_records(part.pairs, part.groups)
@@ -37,6 +35,7 @@ class PartContext:
         self.expectations = Expectations(self.by_name, part.parents, self.environments)
         self.near_ties = NearTies(part.candidate, part.baseline)
         self.containers = self._modules_around_calls()
+        self._ancestors: dict[str, list[JudgedRecord]] = {}
         self._alone_by_name = {entry.record.name: entry for entry in self.alone if entry.is_candidates}
 
     @cached_property
@@ -50,25 +49,39 @@ class PartContext:
         return self.dtypes.differing > 0
 
     def ancestors(self, name: str) -> list[JudgedRecord]:
-        """Return the pairs of records that a record which only one run has was computed from."""
+        """Return the pairs of records that a record which only one run has was computed from, in any step."""
+        if name not in self._ancestors:
+            self._ancestors[name] = self._ancestors_of(name)
+        return self._ancestors[name]
+
+    def _ancestors_of(self, name: str) -> list[JudgedRecord]:
         is_candidates = name in self._alone_by_name
-        part = self.part.candidate if is_candidates else self.part.baseline
-        found: dict[str, JudgedRecord] = {}
-        pending, seen = [name], {name}
+        found: dict[tuple[int, str], JudgedRecord] = {}
+        pending, seen = [(self, name)], {(self.step, name)}
         while pending:
-            record = part.records.get(pending.pop())
-            for item in record.items() if record is not None else ():
-                if item.role != "input" or not isinstance(item.leaf, TensorLeaf):
+            context, current = pending.pop()
+            for origin in context._origins_of_inputs(current, is_candidates=is_candidates):
+                at = context.context_of(origin)
+                place = (at.step if at is not None else -1, origin.name)
+                if at is None or place in seen:
                     continue
-                for origin in part.origins_of(item.leaf):
-                    is_other_name = not is_candidates and origin.kind == "record"
-                    maker = self._by_baseline_name.get(origin.name) if is_other_name else self.maker(origin)
-                    if maker is not None:
-                        found[maker.name] = maker
-                    elif origin.kind == "record" and origin.name not in seen:
-                        seen.add(origin.name)
-                        pending.append(origin.name)
+                seen.add(place)
+                maker = at.by_name.get(origin.name) if is_candidates else at._by_baseline_name.get(origin.name)
+                if maker is not None:
+                    found[place] = maker
+                else:
+                    pending.append((at, origin.name))
         return list(found.values())
+
+    def _origins_of_inputs(self, name: str, *, is_candidates: bool) -> list[Origin]:
+        part = self.part.candidate if is_candidates else self.part.baseline
+        record = part.records.get(name)
+        return [
+            origin
+            for item in (record.items() if record is not None else ())
+            if item.role == "input" and isinstance(item.leaf, TensorLeaf)
+            for origin in part.origins_of(item.leaf)
+        ]
 
     @cached_property
     def has_gradients_alone(self) -> bool:
@@ -117,6 +130,14 @@ class PartContext:
             parent = self.part.parents.get(parent)
         return names
 
+    def innermost(self, records: Sequence[str]) -> list[str]:
+        """Return records without the modules around others of them.
+
+        A hook of such a module may change the gradient that the calls inside return.
+        """
+        around = {module for record in records for module in self.enclosing(record)}
+        return [record for record in records if record not in around]
+
     @cached_property
     def are_on_cpu(self) -> bool:
         """True where neither run tells of an accelerator."""
@@ -160,11 +181,18 @@ class PartContext:
 
     def maker(self, origin: Origin) -> JudgedRecord | None:
         """Return the pair of records that made something, in this step or in an earlier one."""
+        at = self.context_of(origin)
+        return None if at is None else at.by_name.get(origin.name)
+
+    def context_of(self, origin: Origin) -> PartContext | None:
+        """Return the step in which something was made; None where no compared record made it."""
         if origin.kind == "record":
-            return self.by_name.get(origin.name)
-        if origin.kind == "earlier" and origin.step is not None:
-            return self.earlier.get(origin.step, {}).get(origin.name)
-        return None
+            return self
+        return self.earlier.get(origin.step) if origin.kind == "earlier" and origin.step is not None else None
+
+    def is_alone(self, name: str, *, is_candidates: bool) -> bool:
+        """Tell whether a record of one run has no partner in the other."""
+        return name not in (self.by_name if is_candidates else self.paired_in_baseline)
 
     def alone_before(self, record: JudgedRecord) -> str | None:
         """Return the first record before another that only one run has, in the order of that run."""

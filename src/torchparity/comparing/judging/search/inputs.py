@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from torchparity.comparing.judging.evidence.beyond_numbers import shapes_of
@@ -13,11 +14,12 @@ from torchparity.comparing.judging.figures import (
     UNITS_OF_COPIES,
 )
 from torchparity.comparing.judging.search.context import PartContext
+from torchparity.comparing.judging.search.earlier_steps import earlier_call_alone, of_earlier_call
 from torchparity.comparing.judging.verdict import Finding, Kind
 from torchparity.comparing.measuring.deviation import has_other_shape
 from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.comparing.measuring.rounding import tolerance, unit_of
-from torchparity.comparing.pairing.items import ItemPair
+from torchparity.comparing.pairing.items import ItemPair, Side
 from torchparity.naming import backward_of, forward_of, is_module_name
 from torchparity.records import Origin, TensorLeaf
 
@@ -65,6 +67,10 @@ def _computed(
         if is_beyond_ancestors(context, entry, alone):
             return of_call_alone(context, record, entry, alone)
         return None
+    earlier = earlier_call_alone(context, makers, context.flow.baseline_origins(entry))
+    if earlier is not None:
+        is_beyond = is_beyond_ancestors(earlier.context, entry, earlier.name)
+        return of_earlier_call(context, record, entry, earlier) if is_beyond else None
     if any(origin.kind == "earlier" and origin.step not in context.earlier for origin in makers):
         return _from_unseen_step(context, record, entry, sources)
     records = [context.maker(origin) for origin in makers]
@@ -155,14 +161,21 @@ def _is_shown_by_the_whole(entry: ItemComparison, makers: Sequence[JudgedRecord]
     largest = max((abs(norm) for norm in norms if isinstance(norm, (int, float))), default=0.0)
     if not isinstance(mine, (int, float)) or not largest or entry.deviation is None:
         return True
+    if mine == 0:  # nothing is relative to zero: all that the candidate has there is the difference
+        return entry.candidate is not None and _norm_of(entry.candidate) > SMALLEST_SHOWN * largest
     return bool(entry.deviation * abs(mine) > SMALLEST_SHOWN * largest)
+
+
+def _norm_of(side: Side) -> float:
+    norm = side.values()[3]
+    return abs(norm) if isinstance(norm, (int, float)) else math.inf
 
 
 def _gradient(context: PartContext, record: JudgedRecord, entry: ItemComparison) -> Finding | None:
     """Return a finding where a gradient differs that agreed when those who use the output returned it."""
     if has_other_shape(entry.pair):
         return None
-    users = context.flow.consumers(forward_of(record.name)) if context.flow.is_recorded else ()
+    users = context.innermost(context.flow.consumers(forward_of(record.name))) if context.flow.is_recorded else ()
     sources = [context.by_name.get(backward_of(user)) for user in users]
     if not users:
         return _given_gradient(context, record, entry)

@@ -6,6 +6,7 @@ import math
 from typing import NamedTuple
 
 from torchparity.comparing.judging.evidence.beyond_numbers import shapes_of
+from torchparity.comparing.judging.evidence.cancellation import is_cancelled
 from torchparity.comparing.judging.evidence.judged_record import JudgedRecord
 from torchparity.comparing.judging.evidence.operators import (
     communicates,
@@ -16,7 +17,6 @@ from torchparity.comparing.judging.evidence.operators import (
     writes_in_place,
 )
 from torchparity.comparing.judging.figures import LARGEST_JUDGED_INPUT, SMALLEST_GAIN
-from torchparity.comparing.judging.search.cancellation import is_cancelled
 from torchparity.comparing.judging.search.choices import is_no_choice, is_other_choice
 from torchparity.comparing.judging.search.context import PartContext
 from torchparity.comparing.judging.search.inputs import coarser_unit

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from torchparity.comparing.judging.evidence.cancellation import is_cancelled
 from torchparity.comparing.judging.evidence.judged_record import JudgedRecord
 from torchparity.comparing.judging.figures import GAIN_OF_A_CALL, GAIN_OF_SUMS, MARGIN_OF_UNSEEN_BACKWARD
-from torchparity.comparing.judging.search.cancellation import is_cancelled
 from torchparity.comparing.judging.search.context import PartContext
 from torchparity.comparing.judging.search.inputs import is_beyond_ancestors, of_call_alone, only_in_one_run
 from torchparity.comparing.judging.verdict import Finding, Kind

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from torchparity.comparing.judging.evidence.closeness import Closeness
 from torchparity.comparing.judging.evidence.judged_record import JudgedRecord, is_mask, is_whole, split_items
 from torchparity.comparing.judging.evidence.operators import returns_raw_memory, rounds
 from torchparity.comparing.judging.figures import (
@@ -18,16 +19,13 @@ from torchparity.comparing.judging.limits import Limits
 from torchparity.comparing.judging.part import ComparedPart
 from torchparity.comparing.judging.record_patterns import matches
 from torchparity.comparing.judging.search.argument_findings import argument_finding, independent_argument
-from torchparity.comparing.judging.search.arguments import (
-    differing_arguments,
-    rounded_numbers,
-)
+from torchparity.comparing.judging.search.arguments import differing_arguments, rounded_numbers
 from torchparity.comparing.judging.search.choices import OtherChoices
-from torchparity.comparing.judging.search.closeness import Closeness
 from torchparity.comparing.judging.search.context import PartContext
 from torchparity.comparing.judging.search.gradients_of_one_run import gradient_of_one_run
 from torchparity.comparing.judging.search.handed_out import handed_out_finding, other_form_finding
 from torchparity.comparing.judging.search.inputs import input_finding, is_raw_memory
+from torchparity.comparing.judging.search.last_writes import last_write_finding
 from torchparity.comparing.judging.search.masks import HidingMasks
 from torchparity.comparing.judging.search.missing_gradients import missing_gradient
 from torchparity.comparing.judging.search.outputs import output_finding
@@ -62,8 +60,7 @@ class RankSearch:
 
     def add_step(self, part: ComparedPart) -> None:
         """Look through the next step."""
-        earlier = {step: context.by_name for step, context in self.contexts.items()}
-        context = PartContext(part, earlier, self._limits)
+        context = PartContext(part, dict(self.contexts), self._limits)
         self.contexts[part.step] = context
         for record in context.records:
             self._masks.unveil(context, record)
@@ -83,6 +80,13 @@ class RankSearch:
         if self._tainted.has_any_of(part.step):  # the calls inside tell which part of a module no finding explains
             self.closeness.explain(part.step, [record.name for record in filter(context.is_container, context.records)])
         self.findings.sort(key=lambda entry: (entry[1].step, entry[0]))
+
+    def finish(self) -> None:
+        """Look at what the last step leaves behind."""
+        last = self.contexts[max(self.contexts)]
+        found = last_write_finding(last) if self._is_looking else None
+        if found is not None:
+            self._add(last, last.records[-1], found)
 
     def _look_after(self, context: PartContext, record: JudgedRecord) -> None:
         """Pass a record by; from the one on that the user names, look."""
@@ -235,14 +239,15 @@ class RankSearch:
             self._is_equal_so_far = False
 
     def _add(self, context: PartContext, record: JudgedRecord, found: Finding) -> None:
-        at = context.by_name.get(found.record) or context.candidates_alone(found.record) or record
-        position = at.position
-        if self._limits.ignores(found.record, context.part.parents):
+        home = self.contexts[found.step]
+        at = home.by_name.get(found.record) or home.candidates_alone(found.record) or record
+        if self._limits.ignores(found.record, home.part.parents):
             self.ignored.append(found)
         else:
-            self.findings.append((position, found))
+            self.findings.append((at.position, found))
         if found.is_shown:
-            self._taint(context, [record.name, found.record, *context.enclosing(found.record)])
+            self._taint(context, [record.name])
+            self._taint(home, [found.record, *home.enclosing(found.record)])
 
     def _split(self, context: PartContext, record: JudgedRecord) -> bool:
         """Fill in what a record received and returned; tell whether it read memory that nobody had written."""

@@ -57,7 +57,9 @@ def _was_given(placed: Placed, searches: Mapping[int, RankSearch]) -> bool:
     finding = placed.finding
     if not communicates(finding.record) or finding.kind is Kind.ARGUMENT or finding.item.startswith("input"):
         return False
-    record = searches[finding.rank].contexts[finding.step].by_name[finding.record]
+    record = searches[finding.rank].contexts[finding.step].by_name.get(finding.record)
+    if record is None:
+        return False  # a call that only the candidate makes
     group = _group(record)
     for rank, search in searches.items():
         if rank == finding.rank or (group is not None and rank not in group):

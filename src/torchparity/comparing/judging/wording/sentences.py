@@ -129,11 +129,16 @@ def _nonfinite(finding: Finding, off: str) -> str:
 
 
 def _call(finding: Finding, off: str) -> str:
+    if finding.partner == finding.record and finding.sources:
+        return f"only the candidate makes this call, which writes {finding.sources[0]}; no record reads it afterwards"
+    if finding.explanation and finding.partner != finding.record:
+        return finding.explanation
     if finding.partner == finding.record:
         return f"only the candidate makes this call; {finding.explanation}, which receives its result, {off}"
     if finding.item.startswith("output"):
         return f"{finding.item} {off}; {finding.partner}, which only one run has, was the last to touch it"
-    return f"its input differs after {finding.partner}, which only one run has; {finding.item} {off}"
+    made_by = finding.sources[0] if finding.sources else finding.partner
+    return f"its input differs after {made_by}, which only one run has; {finding.item} {off}"
 
 
 def _unrecorded(finding: Finding, off: str) -> str:
