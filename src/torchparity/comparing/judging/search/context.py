@@ -83,6 +83,10 @@ class PartContext:
         """Return the calls of both runs that received it, directly or through calls of one run alone."""
         return list(dict.fromkeys(user for uses, forward in self._uses_of(record) for user in uses.paired(forward)))
 
+    def has_twin_alone(self, record: JudgedRecord) -> bool:
+        """Tell whether one run alone makes the forward call of a backward record once more."""
+        return any(uses.has_twin_alone(forward) for uses, forward in self._uses_of(record))
+
     def _uses_of(self, record: JudgedRecord) -> list[tuple[Uses, str]]:
         names = (record.name, record.baseline_name)
         return [(uses, forward_of(name)) for uses, name in zip(self._uses, names, strict=True) if name is not None]

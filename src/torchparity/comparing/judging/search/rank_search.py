@@ -25,8 +25,8 @@ from torchparity.comparing.judging.search.arguments import (
 from torchparity.comparing.judging.search.choices import OtherChoices
 from torchparity.comparing.judging.search.closeness import Closeness
 from torchparity.comparing.judging.search.context import PartContext
-from torchparity.comparing.judging.search.gradients_of_one_run import gradient_of_one_run
-from torchparity.comparing.judging.search.handed_out import handed_out_finding, other_form_finding
+from torchparity.comparing.judging.search.gradients_of_one_run import Excuse, excuse_of_gradient, gradient_of_one_run
+from torchparity.comparing.judging.search.handed_out import handed_out_finding, other_form_finding, passes_on
 from torchparity.comparing.judging.search.inputs import input_finding, is_raw_memory
 from torchparity.comparing.judging.search.masks import HidingMasks
 from torchparity.comparing.judging.search.missing_gradients import missing_gradient
@@ -38,7 +38,6 @@ from torchparity.comparing.judging.verdict import Finding, Kind
 from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.naming import OPTIMIZER, forward_of
 from torchparity.overwrites import is_overwritten
-from torchparity.records import TensorLeaf
 
 
 class RankSearch:
@@ -107,6 +106,9 @@ class RankSearch:
             if argument is not None:
                 self._add(context, record, argument)
             return
+        elif (excuse := excuse_of_gradient(context, record)) is not None:
+            self._excuse(context, record, excuse)
+            return
         else:
             found = self._found(context, record, reads_raw_memory=reads_raw_memory)
         if found is not None:
@@ -114,6 +116,11 @@ class RankSearch:
         elif self.unexplained is None:
             self._note_unexplained(context, record)
         self._note_equality(context, record)
+
+    def _excuse(self, context: PartContext, record: JudgedRecord, excuse: Excuse) -> None:
+        if excuse is Excuse.UNDONE:
+            self._taint(context, [record.name])  # what follows from it agrees again in the end
+        self.closeness.explain(context.step, [record.name])
 
     def _saved_value(self, context: PartContext, record: JudgedRecord) -> Finding | None:
         found = saved_tensor_finding(context, record)
@@ -264,7 +271,7 @@ class RankSearch:
 
         split_items(record, is_value)
         if record.direction == "forward":
-            record.passes_on = flow.is_recorded and self._passes_on(context, record)
+            record.passes_on = flow.is_recorded and passes_on(context, record)
         elif record.direction == "backward":
             forward = context.by_name.get(forward_of(record.name))
             record.passes_on = forward is not None and forward.passes_on
@@ -275,17 +282,3 @@ class RankSearch:
                 if entry.deviation and not (entry.is_input and self.choices.is_in_another_order(context, entry)):
                     self.closeness.measure(context.step, record.name, entry)
         return reads_raw_memory
-
-    def _passes_on(self, context: PartContext, record: JudgedRecord) -> bool:
-        """Tell whether a call returned what it received, in one of the runs."""
-        sides = (
-            (context.part.candidate, "candidate", record.name),
-            (context.part.baseline, "baseline", record.baseline_name),
-        )
-        for part, side, name in sides:
-            for entry in record.returned:
-                leaf = getattr(entry, side).leaf
-                origins = part.origins_of(leaf) if isinstance(leaf, TensorLeaf) else ()
-                if origins and all(origin.kind != "record" or origin.name != name for origin in origins):
-                    return True
-        return False
