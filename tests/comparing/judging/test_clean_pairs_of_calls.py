@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 
 TASKS = pytest.mark.parametrize("task", ["statistics", "tensor"])
 SIDES = pytest.mark.parametrize("is_candidates", [True, False], ids=["candidate", "baseline"])
@@ -114,5 +115,66 @@ def test_a_call_that_one_run_makes_twice_has_a_part_of_the_gradient_each_time(ve
         return make
 
     found = verdict(*in_order(program(product), program(squared), is_candidates=is_candidates), task=task)
+
+    assert found.kind == "agree" and found.agreement.largest < 0.05, found.sentence
+
+
+def evaluating(choose):
+    """Return a step that evaluates the model before it is trained, on a batch that `choose` takes."""
+
+    def train(model, optimizer, tokens, others):
+        with torch.no_grad():
+            model(choose(tokens, others))
+        plain(model, optimizer, tokens, others)
+
+    return train
+
+
+EVALUATIONS = [
+    pytest.param(evaluating(lambda tokens, others: others), id="other data"),
+    pytest.param(evaluating(lambda tokens, others: tokens), id="same data"),
+]
+
+
+@TASKS
+@SIDES
+@pytest.mark.parametrize("train", EVALUATIONS)
+def test_an_evaluation_that_one_run_alone_makes_agrees(verdict, task, is_candidates, train):
+    found = verdict(*in_order(training(train), training(), is_candidates=is_candidates), steps=2, task=task)
+
+    assert found.kind == "agree" and found.agreement.largest < 0.05, found.sentence
+
+
+@TASKS
+@SIDES
+def test_a_fault_after_an_evaluation_that_one_run_alone_makes_is_named(verdict, task, is_candidates):
+    faulty = training(EVALUATIONS[0].values[0], activation=lambda x: torch.relu(x) * 1.01)
+
+    found = verdict(*in_order(faulty, training(), is_candidates=is_candidates), steps=2, task=task)
+
+    assert found.kind == "another call" and "Tensor.mul." in found.first.partner, found.sentence
+
+
+def logging_a_gradient(model, optimizer, tokens, others):
+    optimizer.zero_grad()
+    loss = loss_of(model, tokens)
+    torch.autograd.grad(loss, [model.embedding.weight], retain_graph=True)
+    loss.backward()
+    optimizer.step()
+
+
+@TASKS
+@SIDES
+@pytest.mark.parametrize(
+    "program",
+    [
+        pytest.param(training(logging_a_gradient), id="a gradient that is logged"),
+        pytest.param(
+            training(around=lambda layer, x: checkpoint(layer, x, use_reentrant=True)), id="reentrant checkpointing"
+        ),
+    ],
+)
+def test_no_gradient_is_missing_where_all_parameters_get_theirs(verdict, task, is_candidates, program):
+    found = verdict(*in_order(program, training(), is_candidates=is_candidates), steps=2, task=task)
 
     assert found.kind == "agree" and found.agreement.largest < 0.05, found.sentence

@@ -80,6 +80,12 @@ def are_tensors(comparison: ItemComparison) -> bool:
     )
 
 
+def has_tensor(comparison: ItemComparison) -> bool:
+    """Tell whether one run at least has a tensor there."""
+    sides = (comparison.pair.candidate, comparison.pair.baseline)
+    return any(side is not None and isinstance(side.leaf, TensorLeaf) for side in sides)
+
+
 def is_whole(comparison: ItemComparison) -> bool:
     """Tell whether an item is a tensor of whole numbers or truth values."""
     side = comparison.pair.baseline

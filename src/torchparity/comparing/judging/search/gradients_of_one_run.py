@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from torchparity.comparing.judging.evidence.judged_record import JudgedRecord, are_tensors
+from torchparity.comparing.judging.evidence.judged_record import JudgedRecord, are_tensors, has_tensor
 from torchparity.comparing.judging.figures import GAIN_OF_A_CALL, MARGIN_OF_UNSEEN_BACKWARD
 from torchparity.comparing.judging.search.context import PartContext
 from torchparity.comparing.judging.search.inputs import of_call_alone
@@ -29,13 +29,16 @@ def excuse_of_gradient(context: PartContext, record: JudgedRecord) -> Excuse | N
     found = gradient_of_one_run(context, record)
     if found is None:
         return None
-    if _agrees_in_the_end(context, found.deviation):
+    if gradients_agree_in_the_end(context, found.deviation):
         return Excuse.UNDONE
     return Excuse.SHARED if context.has_twin_alone(record) else None
 
 
-def _agrees_in_the_end(context: PartContext, deviation: float) -> bool:
-    """Tell whether what the optimizer received agrees; where none is recorded, the gradients of parameters."""
+def gradients_agree_in_the_end(context: PartContext, deviation: float = 0.0) -> bool:
+    """Tell whether what the optimizer received agrees; where none is recorded, the gradients of parameters.
+
+    `deviation`: how far gradients were off on the way there.
+    """
     parents, others = context.part.candidate.construct, context.part.baseline.construct
     received = [record for record in context.records if parents.get(record.name) == OPTIMIZER]
     is_alone = any(
@@ -48,14 +51,14 @@ def _agrees_in_the_end(context: PartContext, deviation: float) -> bool:
         entry
         for record in received
         for entry in record.items
-        if are_tensors(entry) and (entry.is_input or record.direction == "parameters_grad")
+        if has_tensor(entry) and (entry.is_input or record.direction == "parameters_grad")
     ]
     return bool(entries) and not is_alone and all(_is_small_beside(entry, deviation) for entry in entries)
 
 
 def _is_small_beside(entry: ItemComparison, deviation: float) -> bool:
     """Tell whether an item is off by rounding, and by far less than another was."""
-    if entry.deviation is None:
+    if entry.deviation is None or not are_tensors(entry):
         return False
     allowed = tolerance(entry.pair)
     return entry.deviation <= max(allowed, min(deviation / GAIN_OF_A_CALL, MARGIN_OF_UNSEEN_BACKWARD * allowed))
