@@ -246,6 +246,8 @@ class RankSearch:
         position = at.position
         if self._limits.ignores(found.record, context.part.parents):
             self.ignored.append(found)
+        elif found.kind is Kind.UNKNOWN:
+            self.unexplained = self.unexplained or (position, found)
         else:
             self.findings.append((position, found))
         if found.is_shown:
