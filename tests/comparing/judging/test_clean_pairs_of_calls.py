@@ -178,3 +178,56 @@ def test_no_gradient_is_missing_where_all_parameters_get_theirs(verdict, task, i
     found = verdict(*in_order(program, training(), is_candidates=is_candidates), steps=2, task=task)
 
     assert found.kind == "agree" and found.agreement.largest < 0.05, found.sentence
+
+
+@TASKS
+def test_an_input_whose_numbers_are_not_recorded_is_not_called_equal(verdict, task):
+    def program(scale):
+        def make():
+            model, tokens = nn.Embedding(8, 4, sparse=True), torch.randint(0, 8, (6,))
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+            def step():
+                optimizer.zero_grad()
+                model(tokens).square().mean().backward()
+                scale(model.weight.grad._values())
+                optimizer.step()
+
+            return model, step
+
+        return make
+
+    found = verdict(program(lambda values: values.mul_(2)), program(lambda values: None), steps=2, task=task)
+
+    assert found.kind == "cannot tell" and "input.1, whose numbers were not recorded" in found.sentence, found.sentence
+
+
+def in_two_groups(model):
+    parameters = list(model.parameters())
+    return [{"params": [p for p in parameters if (p.ndim > 1) == is_matrix]} for is_matrix in (True, False)]
+
+
+def backwards(model):
+    return list(model.parameters())[::-1]
+
+
+@TASKS
+@SIDES
+@pytest.mark.parametrize("parameters", [in_two_groups, backwards])
+def test_an_optimizer_that_takes_the_parameters_in_another_order_agrees(verdict, task, is_candidates, parameters):
+    reordered = training(parameters=parameters)
+
+    found = verdict(*in_order(reordered, training(), is_candidates=is_candidates), steps=2, task=task)
+
+    assert found.kind == "agree" and found.agreement.largest < 0.05, found.sentence
+
+
+@TASKS
+@SIDES
+def test_another_optimizer_in_another_order_does_not_agree(verdict, task, is_candidates):
+    def faulty(model):
+        return [{**group, "weight_decay": 0.5} for group in in_two_groups(model)]
+
+    found = verdict(*in_order(training(parameters=faulty), training(), is_candidates=is_candidates), steps=2, task=task)
+
+    assert found.kind != "agree", found.sentence

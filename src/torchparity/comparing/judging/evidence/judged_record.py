@@ -31,6 +31,7 @@ class JudgedRecord(msgspec.Struct, eq=False):
     returned: list[ItemComparison] = []
     deviation: float | None = 0.0
     passes_on: bool = False  # in one of the runs it returned what it received
+    is_of_another_parameter: bool = False  # a call of an optimizer that pairs with that of another parameter
 
     @property
     def is_module(self) -> bool:

@@ -10,6 +10,7 @@ from torchparity.comparing.judging.evidence.code_lines import code_lines
 from torchparity.comparing.judging.evidence.data_flow import DataFlow
 from torchparity.comparing.judging.evidence.dtypes import DifferingDtypes, differing_dtypes
 from torchparity.comparing.judging.evidence.judged_record import JudgedRecord, judged_records
+from torchparity.comparing.judging.evidence.parameter_order import takes_another_order
 from torchparity.comparing.judging.evidence.uses import Uses
 from torchparity.comparing.judging.limits import Limits
 from torchparity.comparing.judging.part import ComparedPart
@@ -140,6 +141,11 @@ class PartContext:
         """True where one tool recorded both runs, and both keep what calls returned."""
         parts = (self.part.candidate, self.part.baseline)
         return parts[0].info.tool == parts[1].info.tool and all(map(_has_outputs, parts))
+
+    @cached_property
+    def takes_another_order(self) -> bool:
+        """True where the optimizers of the two runs take the same parameters in another order."""
+        return takes_another_order(self.part.candidate, self.part.baseline, self.records, self.flow)
 
     @cached_property
     def has_same_seed(self) -> bool:

@@ -30,6 +30,7 @@ from torchparity.comparing.judging.search.handed_out import handed_out_finding, 
 from torchparity.comparing.judging.search.inputs import input_finding, is_raw_memory
 from torchparity.comparing.judging.search.masks import HidingMasks
 from torchparity.comparing.judging.search.missing_gradients import missing_gradient
+from torchparity.comparing.judging.search.optimizer_order import is_of_another_parameter, weights_after_another_order
 from torchparity.comparing.judging.search.outputs import output_finding
 from torchparity.comparing.judging.search.parameter_gradients import parameter_gradient_finding
 from torchparity.comparing.judging.search.saved_values import saved_tensor_finding, saved_value_finding
@@ -93,6 +94,10 @@ class RankSearch:
 
     def _judge(self, context: PartContext, record: JudgedRecord) -> None:
         reads_raw_memory = self._split(context, record)
+        if is_of_another_parameter(context, record):
+            record.is_of_another_parameter = True
+            self.closeness.explain(context.step, [record.name])
+            return
         if context.is_container(record):
             self._judge_handed_out(context, record)
             return
@@ -189,7 +194,7 @@ class RankSearch:
         if record.passes_on and record.direction == "backward":
             return None  # in one run it has the gradient of all that use what it passed on
         received = gradient_of_one_run(context, record) if record.direction == "backward" else None
-        received = received or input_finding(context, record)
+        received = received or weights_after_another_order(context, record) or input_finding(context, record)
         if received is not None:
             return received
         if record.passes_on:
