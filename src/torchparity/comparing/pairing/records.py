@@ -7,6 +7,7 @@ what the calls look like: operator, enclosing module, shapes; in the order in wh
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
@@ -133,26 +134,44 @@ def _shapes(record: Record) -> tuple[tuple[int, ...], ...]:
 
 
 def _by_order(candidate: Mapping[str, Record], baseline: Mapping[str, Record], parents: Parents) -> dict[str, str]:
-    """Align forward API calls in the order in which they ran; modules and gradients follow by name."""
+    """Align forward API calls in the order in which they ran; modules and gradients follow them, else by name."""
     left = [name for name, record in candidate.items() if _is_call(record)]
     right = [name for name, record in baseline.items() if _is_call(record)]
     mine = [_look(candidate[name], parents.candidate.get(name)) for name in left]
     theirs = [_look(baseline[name], parents.baseline.get(name)) for name in right]
-    partners = {left[i]: right[j] for i, j in _matching(mine, theirs)}
+    asks = [[_asks_for_gradients(run[name]) for name in names] for run, names in ((candidate, left), (baseline, right))]
+    partners = {left[i]: right[j] for i, j in _best_matching(mine, theirs, asks[0], asks[1])}
+    modules = _modules(partners, parents)
     taken = set(partners.values())
     partners |= {name: name for name in left if name not in partners and name in baseline and name not in taken}
+    partners |= {name: other for name, other in modules.items() if name in candidate and other in baseline}
     partners |= _gradients(partners, candidate, baseline)
     taken = set(partners.values())
     others = (name for name in candidate if name not in partners and name in baseline and name not in taken)
     return partners | {name: name for name in others if not _has_moved(name, candidate, baseline, partners)}
 
 
+def _modules(partners: Mapping[str, str], parents: Parents) -> dict[str, str]:
+    """Return the calls of modules, each with that call of the same module which has most of its calls' partners."""
+    votes: Counter[tuple[str, str]] = Counter()
+    for name, partner in partners.items():
+        mine, other = parents.candidate.get(name), parents.baseline.get(partner)
+        while mine and other and is_module_name(mine) and without_call(mine) == without_call(other):
+            votes[mine, other] += 1
+            mine, other = parents.candidate.get(mine), parents.baseline.get(other)
+    found: dict[str, str] = {}
+    taken: set[str] = set()
+    for (mine, other), _ in votes.most_common():
+        if mine not in found and other not in taken:
+            found[mine] = other
+            taken.add(other)
+    return found
+
+
 def _has_moved(
     name: str, candidate: Mapping[str, Record], baseline: Mapping[str, Record], partners: Mapping[str, str]
 ) -> bool:
     """Tell whether a backward's forward call belongs to another call than the one of the same name."""
-    if is_module_name(name):
-        return False
     forward = forward_of(name)
     return forward != name and forward in candidate and forward in baseline and partners.get(forward) != forward
 
@@ -180,6 +199,27 @@ def _look(record: Record, parent: str | None) -> tuple[str, str, tuple[tuple[int
     operator = canonical_operator(family_of(record.name))
     operator = operator.partition(".")[2] or operator  # Tensor.add and Torch.add are one operator
     return operator, without_call(parent or ""), _shapes(record)
+
+
+def _asks_for_gradients(record: Record) -> bool:
+    return any(
+        item.role == "output" and isinstance(item.leaf, TensorLeaf) and bool(item.leaf.requires_grad)
+        for item in record.items()
+    )
+
+
+def _best_matching(
+    left: Sequence[object], right: Sequence[object], left_asks: Sequence[bool], right_asks: Sequence[bool]
+) -> list[tuple[int, int]]:
+    """Return the places of calls that look alike; of two ways, the one where as many ask for gradients in both runs.
+
+    So an evaluation that one run alone makes is not taken for the forward pass of the other.
+    """
+    places = list(_matching(left, right))
+    if all(left_asks[i] == right_asks[j] for i, j in places):
+        return places
+    strict = list(_matching(list(zip(left, left_asks, strict=True)), list(zip(right, right_asks, strict=True))))
+    return strict if len(strict) >= len(places) else places
 
 
 def _matching(left: Sequence[object], right: Sequence[object]) -> Iterator[tuple[int, int]]:

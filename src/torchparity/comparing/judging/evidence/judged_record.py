@@ -31,6 +31,7 @@ class JudgedRecord(msgspec.Struct, eq=False):
     returned: list[ItemComparison] = []
     deviation: float | None = 0.0
     passes_on: bool = False  # in one of the runs it returned what it received
+    is_of_another_parameter: bool = False  # a call of an optimizer that pairs with that of another parameter
 
     @property
     def is_module(self) -> bool:
@@ -78,6 +79,12 @@ def are_tensors(comparison: ItemComparison) -> bool:
         and mine.leaf.__class__ is TensorLeaf
         and other.leaf.__class__ is TensorLeaf
     )
+
+
+def has_tensor(comparison: ItemComparison) -> bool:
+    """Tell whether one run at least has a tensor there."""
+    sides = (comparison.pair.candidate, comparison.pair.baseline)
+    return any(side is not None and isinstance(side.leaf, TensorLeaf) for side in sides)
 
 
 def is_whole(comparison: ItemComparison) -> bool:

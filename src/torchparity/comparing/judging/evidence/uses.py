@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 
-from torchparity.naming import backward_of, is_module_name
+from torchparity.naming import backward_of, is_module_name, parse_record
 from torchparity.records import Record, TensorLeaf
 from torchparity.storage import RunPart
 
@@ -35,6 +35,18 @@ class Uses:
                     seen.add(user)
                     pending.append(user)
         return list(found)
+
+    def has_twin_alone(self, call: str) -> bool:
+        """Tell whether this run alone makes another call of the same function with the same tensors."""
+        record = self._part.records.get(call)
+        makers = self._makers(record, "input") if record is not None else []
+        rivals = (user for maker in makers[:1] for user in self._users.get(maker, ()) if user != call)
+        return any(
+            self._makers(self._part.records[rival], "input") == makers
+            and parse_record(rival).operator == parse_record(call).operator
+            and self._is_alone(rival)
+            for rival in rivals
+        )
 
     def _is_alone(self, call: str) -> bool:
         record = self._part.records[call]

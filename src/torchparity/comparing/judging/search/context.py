@@ -10,6 +10,7 @@ from torchparity.comparing.judging.evidence.code_lines import code_lines
 from torchparity.comparing.judging.evidence.data_flow import DataFlow
 from torchparity.comparing.judging.evidence.dtypes import DifferingDtypes, differing_dtypes
 from torchparity.comparing.judging.evidence.judged_record import JudgedRecord, judged_records
+from torchparity.comparing.judging.evidence.parameter_order import takes_another_order
 from torchparity.comparing.judging.evidence.uses import Uses
 from torchparity.comparing.judging.limits import Limits
 from torchparity.comparing.judging.part import ComparedPart
@@ -96,6 +97,10 @@ class PartContext:
         """Return the calls of both runs that received it, directly or through calls of one run alone."""
         return list(dict.fromkeys(user for uses, forward in self._uses_of(record) for user in uses.paired(forward)))
 
+    def has_twin_alone(self, record: JudgedRecord) -> bool:
+        """Tell whether one run alone makes the forward call of a backward record once more."""
+        return any(uses.has_twin_alone(forward) for uses, forward in self._uses_of(record))
+
     def _uses_of(self, record: JudgedRecord) -> list[tuple[Uses, str]]:
         names = (record.name, record.baseline_name)
         return [(uses, forward_of(name)) for uses, name in zip(self._uses, names, strict=True) if name is not None]
@@ -157,6 +162,11 @@ class PartContext:
         """True where one tool recorded both runs, and both keep what calls returned."""
         parts = (self.part.candidate, self.part.baseline)
         return parts[0].info.tool == parts[1].info.tool and all(map(_has_outputs, parts))
+
+    @cached_property
+    def takes_another_order(self) -> bool:
+        """True where the optimizers of the two runs take the same parameters in another order."""
+        return takes_another_order(self.part.candidate, self.part.baseline, self.records, self.flow)
 
     @cached_property
     def has_same_seed(self) -> bool:

@@ -20,7 +20,7 @@ from torchparity.comparing.judging.verdict import Finding, Kind
 from torchparity.comparing.measuring.deviation import has_other_shape
 from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.comparing.measuring.rounding import tolerance
-from torchparity.records import Origin
+from torchparity.records import Origin, TensorLeaf
 
 _UNSEEN = ("outside", "unknown")
 
@@ -64,6 +64,21 @@ def other_form_finding(context: PartContext, record: JudgedRecord) -> Finding | 
         return None
     values = ("nothing", "a tensor") if other else ("a tensor", "nothing")
     return context.finding(Kind.SHAPE, record, (mine or other)[0], deviation=math.inf, values=values)
+
+
+def passes_on(context: PartContext, record: JudgedRecord) -> bool:
+    """Tell whether a call returned what it received, in one of the runs."""
+    sides = (
+        (context.part.candidate, "candidate", record.name),
+        (context.part.baseline, "baseline", record.baseline_name),
+    )
+    for part, side, name in sides:
+        for entry in record.returned:
+            leaf = getattr(entry, side).leaf
+            origins = part.origins_of(leaf) if isinstance(leaf, TensorLeaf) else ()
+            if origins and all(origin.kind != "record" or origin.name != name for origin in origins):
+                return True
+    return False
 
 
 def _unseen(context: PartContext, record: JudgedRecord, entry: ItemComparison) -> Finding | None:

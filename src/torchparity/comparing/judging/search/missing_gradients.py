@@ -5,6 +5,7 @@ from __future__ import annotations
 from torchparity.comparing.judging.evidence.judged_record import JudgedRecord, are_tensors
 from torchparity.comparing.judging.search.arguments import differing_arguments
 from torchparity.comparing.judging.search.context import PartContext
+from torchparity.comparing.judging.search.gradients_of_one_run import gradients_agree_in_the_end
 from torchparity.comparing.judging.search.inputs import text_of
 from torchparity.comparing.judging.verdict import Finding, Kind
 from torchparity.comparing.measuring.item_comparison import ItemComparison
@@ -21,6 +22,11 @@ def missing_gradient(context: PartContext) -> Finding | None:
     That is the backward record that returns it in one run alone; where there is none, the forward record from which on
     one run asks for no gradient.
     """
+    found = _missing(context)
+    return None if found is None or _all_parameters_get_theirs(context) else found
+
+
+def _missing(context: PartContext) -> Finding | None:
     lost = _first_one_sided(context)
     if lost is not None:
         return _lost(context, *lost)
@@ -33,6 +39,12 @@ def missing_gradient(context: PartContext) -> Finding | None:
                 explanation = _not_asked(context, record, entry)
                 return context.finding(Kind.MISSING_GRADIENT, record, entry, explanation=explanation)
     return None
+
+
+def _all_parameters_get_theirs(context: PartContext) -> bool:
+    """Tell whether both runs have the gradients of all parameters, and the same: backward may run otherwise."""
+    is_alone = any(entry.record.direction == "parameters_grad" for entry in context.alone)
+    return not is_alone and gradients_agree_in_the_end(context)
 
 
 def _first_one_sided(context: PartContext) -> tuple[JudgedRecord, ItemComparison] | None:

@@ -78,6 +78,10 @@ def output_finding(context: PartContext, record: JudgedRecord, *, reads_raw_memo
         return None
     excess, worst, expectation = max(wrong, key=lambda entry: (entry[0].ratio, entry[1].deviation or 0.0))
     kind = _kind(context, record, worst, reads_raw_memory=reads_raw_memory)
+    unmeasured = next(filter(_is_unmeasured, record.received), None)
+    if kind is Kind.OPERATOR and unmeasured is not None:
+        explanation = f"after {record.short_name(unmeasured)}, whose numbers were not recorded"
+        return context.finding(Kind.UNKNOWN, record, worst, explanation=explanation)
     values = shapes_of(worst) if kind is Kind.SHAPE else None
     return context.finding(
         kind,
@@ -88,6 +92,15 @@ def output_finding(context: PartContext, record: JudgedRecord, *, reads_raw_memo
         values=values,
         explanation=_FAR_APART if expectation is _NO_CHOICE else "",
         is_certain=context.flow.is_recorded or record.has_equal_inputs,
+    )
+
+
+def _is_unmeasured(entry: ItemComparison) -> bool:
+    """Tell whether nothing was recorded of a tensor's numbers, as of a sparse one."""
+    leaves = [side.leaf for side in (entry.candidate, entry.baseline) if side is not None]
+    return entry.deviation is None and any(
+        isinstance(leaf, TensorLeaf) and (leaf.statistics, leaf.checksum, leaf.stored_in) == (None, None, None)
+        for leaf in leaves
     )
 
 

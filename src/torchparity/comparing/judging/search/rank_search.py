@@ -22,12 +22,13 @@ from torchparity.comparing.judging.search.argument_findings import argument_find
 from torchparity.comparing.judging.search.arguments import differing_arguments, rounded_numbers
 from torchparity.comparing.judging.search.choices import OtherChoices
 from torchparity.comparing.judging.search.context import PartContext
-from torchparity.comparing.judging.search.gradients_of_one_run import gradient_of_one_run
-from torchparity.comparing.judging.search.handed_out import handed_out_finding, other_form_finding
+from torchparity.comparing.judging.search.gradients_of_one_run import Excuse, excuse_of_gradient, gradient_of_one_run
+from torchparity.comparing.judging.search.handed_out import handed_out_finding, other_form_finding, passes_on
 from torchparity.comparing.judging.search.inputs import input_finding, is_raw_memory
 from torchparity.comparing.judging.search.last_writes import last_write_finding
 from torchparity.comparing.judging.search.masks import HidingMasks
 from torchparity.comparing.judging.search.missing_gradients import missing_gradient
+from torchparity.comparing.judging.search.optimizer_order import is_of_another_parameter, weights_after_another_order
 from torchparity.comparing.judging.search.outputs import output_finding
 from torchparity.comparing.judging.search.parameter_gradients import parameter_gradient_finding
 from torchparity.comparing.judging.search.saved_values import saved_tensor_finding, saved_value_finding
@@ -36,7 +37,6 @@ from torchparity.comparing.judging.verdict import Finding, Kind
 from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.naming import OPTIMIZER, forward_of
 from torchparity.overwrites import is_overwritten
-from torchparity.records import TensorLeaf
 
 
 class RankSearch:
@@ -98,6 +98,10 @@ class RankSearch:
 
     def _judge(self, context: PartContext, record: JudgedRecord) -> None:
         reads_raw_memory = self._split(context, record)
+        if is_of_another_parameter(context, record):
+            record.is_of_another_parameter = True
+            self.closeness.explain(context.step, [record.name])
+            return
         if context.is_container(record):
             self._judge_handed_out(context, record)
             return
@@ -111,6 +115,9 @@ class RankSearch:
             if argument is not None:
                 self._add(context, record, argument)
             return
+        elif (excuse := excuse_of_gradient(context, record)) is not None:
+            self._excuse(context, record, excuse)
+            return
         else:
             found = self._found(context, record, reads_raw_memory=reads_raw_memory)
         if found is not None:
@@ -118,6 +125,11 @@ class RankSearch:
         elif self.unexplained is None:
             self._note_unexplained(context, record)
         self._note_equality(context, record)
+
+    def _excuse(self, context: PartContext, record: JudgedRecord, excuse: Excuse) -> None:
+        if excuse is Excuse.UNDONE:
+            self._taint(context, [record.name])  # what follows from it agrees again in the end
+        self.closeness.explain(context.step, [record.name])
 
     def _saved_value(self, context: PartContext, record: JudgedRecord) -> Finding | None:
         found = saved_tensor_finding(context, record)
@@ -186,7 +198,7 @@ class RankSearch:
         if record.passes_on and record.direction == "backward":
             return None  # in one run it has the gradient of all that use what it passed on
         received = gradient_of_one_run(context, record) if record.direction == "backward" else None
-        received = received or input_finding(context, record)
+        received = received or weights_after_another_order(context, record) or input_finding(context, record)
         if received is not None:
             return received
         if record.passes_on:
@@ -243,6 +255,8 @@ class RankSearch:
         at = home.by_name.get(found.record) or home.candidates_alone(found.record) or record
         if self._limits.ignores(found.record, home.part.parents):
             self.ignored.append(found)
+        elif found.kind is Kind.UNKNOWN:
+            self.unexplained = self.unexplained or (position, found)
         else:
             self.findings.append((at.position, found))
         if found.is_shown:
@@ -269,7 +283,7 @@ class RankSearch:
 
         split_items(record, is_value)
         if record.direction == "forward":
-            record.passes_on = flow.is_recorded and self._passes_on(context, record)
+            record.passes_on = flow.is_recorded and passes_on(context, record)
         elif record.direction == "backward":
             forward = context.by_name.get(forward_of(record.name))
             record.passes_on = forward is not None and forward.passes_on
@@ -280,17 +294,3 @@ class RankSearch:
                 if entry.deviation and not (entry.is_input and self.choices.is_in_another_order(context, entry)):
                     self.closeness.measure(context.step, record.name, entry)
         return reads_raw_memory
-
-    def _passes_on(self, context: PartContext, record: JudgedRecord) -> bool:
-        """Tell whether a call returned what it received, in one of the runs."""
-        sides = (
-            (context.part.candidate, "candidate", record.name),
-            (context.part.baseline, "baseline", record.baseline_name),
-        )
-        for part, side, name in sides:
-            for entry in record.returned:
-                leaf = getattr(entry, side).leaf
-                origins = part.origins_of(leaf) if isinstance(leaf, TensorLeaf) else ()
-                if origins and all(origin.kind != "record" or origin.name != name for origin in origins):
-                    return True
-        return False
