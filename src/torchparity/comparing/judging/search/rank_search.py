@@ -256,7 +256,7 @@ class RankSearch:
         if self._limits.ignores(found.record, home.part.parents):
             self.ignored.append(found)
         elif found.kind is Kind.UNKNOWN:
-            self.unexplained = self.unexplained or (position, found)
+            self.unexplained = self.unexplained or (at.position, found)
         else:
             self.findings.append((at.position, found))
         if found.is_shown:
