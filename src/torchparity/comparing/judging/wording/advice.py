@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torchparity.comparing.judging.evidence.coverage import Coverage
 from torchparity.comparing.judging.verdict import Finding, Kind, Verdict
+from torchparity.comparing.judging.wording.sentences import is_between_modules
 from torchparity.errors import RecordNameError
 from torchparity.naming import OPTIMIZER, parse_record
 
@@ -22,6 +23,7 @@ _KERNEL = (
     "run it alone."
 )
 _SETTINGS = "The optimizers are set differently: compare their lr, weight_decay, betas, eps, foreach."
+_BETWEEN_MODULES = "Something between the modules differs: use level mix, which records the calls there too."
 _FOREACH = "The optimizers make other calls (foreach in one run): give both foreach=False and record again."
 _OTHER_CALLS = "The optimizers make other calls: set them alike (foreach, fused) and record again."
 _STATE = "The optimizers have different states here: load the same one into both, or record from the first step on."
@@ -79,6 +81,8 @@ def advice(kind: Kind, finding: Finding | None = None) -> str:
         return _KERNEL
     if kind is Kind.CALL and finding.partner not in (None, finding.record):
         return f"Only one of the runs calls {finding.partner}: look there, and check that both take the same branch."
+    if is_between_modules(finding):
+        return _BETWEEN_MODULES
     if kind is not Kind.OPERATOR:
         return _ADVICE[kind]
     said = _of_operator(finding)
