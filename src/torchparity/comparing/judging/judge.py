@@ -48,8 +48,9 @@ def judge(parts: Sequence[ComparedPart], coverage: Coverage, limits: Limits = NO
     if cut_off is not None:
         verdict = _of_cut_off(verdict, cut_off, coverage, has_ranks=len({part.rank for part in parts}) > 1)
     first_step = min((part.step for part in parts), default=0)
-    verdict = msgspec.structs.replace(verdict, advice=advice_on(verdict, coverage, first_step))
-    return _with_devices(verdict, parts)
+    has_other_optimizer, is_foreach_once = coverage.optimizer_alone > 0, coverage.is_foreach_once
+    advice = advice_on(verdict, first_step, has_other_optimizer=has_other_optimizer, is_foreach_once=is_foreach_once)
+    return _with_devices(msgspec.structs.replace(verdict, advice=advice), parts)
 
 
 def _of_cut_off(verdict: Verdict, cut_off: CutOff, coverage: Coverage, *, has_ranks: bool) -> Verdict:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from torchparity.comparing.judging.evidence.coverage import Coverage
 from torchparity.comparing.judging.verdict import Finding, Kind, Verdict
 from torchparity.comparing.judging.wording.sentences import is_between_modules
 from torchparity.errors import RecordNameError
@@ -56,11 +55,11 @@ _ADVICE = {
 }
 
 
-def advice_on(verdict: Verdict, coverage: Coverage, first_step: int) -> str:
+def advice_on(verdict: Verdict, first_step: int, *, has_other_optimizer: bool, is_foreach_once: bool) -> str:
     """Return what to do about a verdict; `first_step` is the first that was compared."""
     said = advice(verdict.kind, verdict.first)
-    if verdict.kind is Kind.AGREE and coverage.optimizer_alone:
-        return _FOREACH if coverage.is_foreach_once else _OTHER_CALLS
+    if verdict.kind is Kind.AGREE and has_other_optimizer:
+        return _FOREACH if is_foreach_once else _OTHER_CALLS
     if verdict.kind is Kind.WEIGHTS and verdict.first is not None and verdict.first.step == first_step > 0:
         earlier = (
             f"Or they parted before step {first_step}: record from step 0, or find the step with --checksum-every."
