@@ -49,7 +49,7 @@ def answer(comparison: Comparison, *, fail_on: FailOn = "never", files: Sequence
         "also": list(map(_finding, verdict.also, comparison.other_findings())),
         "agreement": msgspec.to_builtins(verdict.agreement),
         "remarks": verdict.remarks,
-        "not_compared": verdict.not_compared.removeprefix("; "),
+        "not_compared": verdict.not_compared,
         "runs": _runs(comparison),
         "steps": list(map(_step, step_numbers(comparison.parts))),
         "counts": {"records": comparison.counts(), "rows": comparison.rows_compared()},

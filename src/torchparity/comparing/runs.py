@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchparity.comparing.judging.evidence.coverage import Coverage, has_compared, is_held_once
+from torchparity.comparing.judging.evidence.coverage import (
+    Coverage,
+    has_compared,
+    has_foreach,
+    is_held_once,
+    optimizer_calls_alone,
+)
 from torchparity.comparing.judging.judge import judge
 from torchparity.comparing.judging.verdict import Finding, Verdict
-from torchparity.comparing.judging.wording.advice import advice
 from torchparity.comparing.judging.wording.sentences import finding_sentence
 from torchparity.comparing.measuring.item_comparison import ItemComparison, Reason, counted_by_measure
 from torchparity.comparing.options import Options, refuse_unknown_patterns
@@ -111,7 +116,7 @@ class Comparison:
 
     def advice(self) -> str:
         """Return what to do about the verdict."""
-        return advice(self.verdict.kind, self.verdict.first)
+        return self.verdict.advice
 
     def other_findings(self) -> list[str]:
         """Return a sentence for each of the independent other places where the runs part."""
@@ -127,6 +132,7 @@ class Comparison:
     @cached_property
     def _coverage(self) -> Coverage:
         pairs = [pair for part in self.parts for pair in part.pairs]
+        mine, other = optimizer_calls_alone(self.parts)
         read = (part.comparisons for part in self.parts if part.mode == "values")
         unreadable = sum(entry.reason is Reason.UNREADABLE for entry in chain.from_iterable(read))
         return Coverage(
@@ -135,6 +141,8 @@ class Comparison:
             unpaired_records=sum(pair.how == "unmatched" and not pair.is_recompute for pair in pairs),
             unpaired_parts=self.parts_alone,
             unreadable_rows=unreadable + self._held_once,
+            optimizer_alone=len(mine) + len(other),
+            is_foreach_once=has_foreach(mine) != has_foreach(other),
         )
 
     def counts(self) -> Counter[str]:
@@ -217,17 +225,28 @@ def _paired(left: RunReader, right: RunReader) -> tuple[list[tuple[RunPart, RunP
         return [(left.parts[0], right.parts[0])], _about_places(left, right)
     mine, others = _by_place(left), _by_place(right)
     both = sorted(mine.keys() & others.keys())
-    notes = [
-        f"step {step}, rank {rank} is in the {side} alone and was not compared."
-        for side, alone in (("candidate", mine.keys() - others.keys()), ("baseline", others.keys() - mine.keys()))
-        for step, rank in sorted(alone)
-    ]
+    notes = [*_alone("candidate", mine.keys() - others.keys()), *_alone("baseline", others.keys() - mine.keys())]
     if not both:
         raise RunNotFoundError(
             f"{left.path} and {right.path} have no step and rank in common: the candidate has steps {left.steps} "
             f"and ranks {left.ranks}, the baseline steps {right.steps} and ranks {right.ranks}."
         )
     return [(mine[key], others[key]) for key in both], notes
+
+
+def _alone(side: str, places: Set[tuple[int, int]]) -> Iterator[str]:
+    """Yield a sentence for each row of steps of a rank that one run alone has."""
+    spans: list[tuple[int, int, int]] = []  # rank, first and last step
+    for rank, step in sorted((rank, step) for step, rank in places):
+        if spans and spans[-1][0] == rank and spans[-1][2] == step - 1:
+            spans[-1] = rank, spans[-1][1], step
+        else:
+            spans.append((rank, step, step))
+    for rank, first, last in spans:
+        if first == last:
+            yield f"step {first}, rank {rank} is in the {side} alone and was not compared."
+        else:
+            yield f"steps {first} to {last}, rank {rank} are in the {side} alone and were not compared."
 
 
 def _by_place(run: RunReader) -> dict[tuple[int, int], RunPart]:

@@ -47,23 +47,25 @@ def _line(numbers: StepNumbers, *, has_ranks: bool) -> str:
     where = f"step {numbers.step}, rank {numbers.rank}" if has_ranks else f"step {numbers.step}"
     said = []
     if any(numbers.losses):
-        said.append(f"loss {_against(*numbers.losses)}")
+        said.append(_against("loss", "loss", *numbers.losses))
     if numbers.gradient_norms != (None, None):
         mine, other = (() if norm is None else (norm,) for norm in numbers.gradient_norms)
-        said.append(f"norm of the gradients {_against(mine, other)}")
+        said.append(_against("norm", "norm of the gradients", mine, other))
     return f"{where}: {'; '.join(said)}"
 
 
-def _against(mine: Sequence[float], other: Sequence[float]) -> str:
+def _against(noun: str, name: str, mine: Sequence[float], other: Sequence[float]) -> str:
+    if not mine:
+        return f"no {noun} against {_listed(other, 6)}"
+    if not other:
+        return f"{name} {_listed(mine, 6)} against no {noun}"
     if list(map(repr, mine)) == list(map(repr, other)):  # by text: nan is not itself
-        return f"{_listed(mine, 6)} in both runs"
+        return f"{name} {_listed(mine, 6)} in both runs"
     short = _listed(mine, 6), _listed(other, 6)
     left, right = short if short[0] != short[1] else (_listed(mine, 9), _listed(other, 9))
-    return f"{left} against {right}"
+    return f"{name} {left} against {right}"
 
 
 def _listed(numbers: Sequence[float], digits: int) -> str:
-    if not numbers:
-        return "nothing"
     more = f" and {len(numbers) - _MOST_LOSSES} more" if len(numbers) > _MOST_LOSSES else ""
     return ", ".join(f"{number:.{digits}g}" for number in numbers[:_MOST_LOSSES]) + more

@@ -31,6 +31,11 @@ class LockstepResult:
         return self.verdict.sentence
 
     @property
+    def advice(self) -> str:
+        """The next thing to do about it."""
+        return self.verdict.advice
+
+    @property
     def agrees(self) -> bool:
         """True where rounding, or the dtypes of the models, explain every difference."""
         return exit_code(self.verdict, "divergence", False) == 0

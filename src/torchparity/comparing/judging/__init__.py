@@ -13,6 +13,7 @@ evidence/              facts, which blame nobody
     judged_record      a pair of records: the tensors that it received and returned
     data_flow          who made what, as the runs recorded it; by content where they did not
     coverage           how much was compared at all
+    cut_off            a run that ended within a step
     operators          operators that draw, choose, communicate or return raw memory
     operator_families  families of operators that a setting bears on
     environment        differences of the two environments

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
+from torchparity.comparing.judging.evidence.coverage import Coverage
 from torchparity.comparing.judging.evidence.judged_record import JudgedRecord, are_tensors
 from torchparity.comparing.judging.figures import FEWEST_RECORDS_OF_A_BATCH, GAIN_OF_OTHER_BATCHES
 from torchparity.comparing.judging.search.context import PartContext
@@ -36,8 +37,9 @@ def batch_sizes(searches: Mapping[int, RankSearch]) -> tuple[int, int] | None:
     return pair if count >= FEWEST_RECORDS_OF_A_BATCH else None
 
 
-def batch_verdict(sizes: tuple[int, int], searches: Mapping[int, RankSearch], left_out: str) -> Verdict:
+def batch_verdict(sizes: tuple[int, int], searches: Mapping[int, RankSearch], coverage: Coverage) -> Verdict:
     """Return the verdict on runs with other batch sizes: gradients of parameters and the optimizer are compared."""
+    ending, left_out = coverage.ending(), coverage.left_out()
     independent = [
         (context, record, entry)
         for search in searches.values()
@@ -52,14 +54,14 @@ def batch_verdict(sizes: tuple[int, int], searches: Mapping[int, RankSearch], le
         finding = context.finding(Kind.BATCH, record, entry, expected=GAIN_OF_OTHER_BATCHES * tolerance(entry.pair))
         off = off_text(finding.deviation, finding.beyond_numbers)
         rest = f"and of what does not depend on it {_place(finding)} {off}"
-        return Verdict(kind=Kind.BATCH, sentence=f"{said}, {rest}{left_out}.", first=finding, not_compared=left_out)
+        return Verdict(kind=Kind.BATCH, sentence=f"{said}, {rest}{ending}.", first=finding, not_compared=left_out)
     largest = max((entry.deviation or 0.0 for _, _, entry in independent), default=0.0)
     rest = f"what does not depend on it agrees ({counted(records, 'record')}, within {amount_text(largest)})"
     if not records:
         rest = "and nothing that does not depend on it was recorded"
     return Verdict(
         kind=Kind.BATCH,
-        sentence=f"{said}; {rest}{left_out}.",
+        sentence=f"{said}; {rest}{ending}.",
         agreement=Agreement(is_identical=False, largest=largest),
         not_compared=left_out,
     )

@@ -8,6 +8,7 @@ import msgspec
 
 from torchparity.comparing.judging.batch import batch_sizes, batch_verdict
 from torchparity.comparing.judging.evidence.coverage import Coverage
+from torchparity.comparing.judging.evidence.cut_off import CutOff, first_cut_off
 from torchparity.comparing.judging.evidence.dtypes import dtype_words
 from torchparity.comparing.judging.evidence.environment import (
     EnvironmentDifference,
@@ -24,6 +25,7 @@ from torchparity.comparing.judging.repeated_facts import told_once
 from torchparity.comparing.judging.search.rank_search import RankSearch
 from torchparity.comparing.judging.search.ranks import Placed, ordered
 from torchparity.comparing.judging.verdict import Agreement, Finding, Kind, Verdict
+from torchparity.comparing.judging.wording.advice import advice_on
 from torchparity.comparing.judging.wording.sentences import agreement_sentence, finding_sentence, largest_deviation
 from torchparity.comparing.measuring.deviation import has_other_shape
 from torchparity.naming import OPTIMIZER
@@ -40,8 +42,28 @@ Searches = Mapping[int, RankSearch]  # by rank
 
 
 def judge(parts: Sequence[ComparedPart], coverage: Coverage, limits: Limits = NO_LIMITS) -> Verdict:
-    """Return the verdict on two runs; a remark names their devices."""
-    verdict = _judged(parts, coverage, limits)
+    """Return the verdict on two runs, with what to do about it; a remark names their devices."""
+    cut_off = first_cut_off(parts)
+    verdict = _judged(parts, coverage, limits, is_cut_off=cut_off is not None)
+    if cut_off is not None:
+        verdict = _of_cut_off(verdict, cut_off, coverage, has_ranks=len({part.rank for part in parts}) > 1)
+    first_step = min((part.step for part in parts), default=0)
+    has_other_optimizer, is_foreach_once = coverage.optimizer_alone > 0, coverage.is_foreach_once
+    advice = advice_on(verdict, first_step, has_other_optimizer=has_other_optimizer, is_foreach_once=is_foreach_once)
+    return _with_devices(msgspec.structs.replace(verdict, advice=advice), parts)
+
+
+def _of_cut_off(verdict: Verdict, cut_off: CutOff, coverage: Coverage, *, has_ranks: bool) -> Verdict:
+    """Return a verdict that says first which of the runs was cut off."""
+    said = cut_off.said(has_ranks=has_ranks)
+    if verdict.kind is not Kind.AGREE:
+        joint = ". " if verdict.first is None else "; "
+        return msgspec.structs.replace(verdict, sentence=f"{said}{joint}{verdict.sentence}")
+    agree = f"the {counted(coverage.paired - cut_off.unfinished, 'record')} up to there, the last {cut_off.last}, agree"
+    return msgspec.structs.replace(verdict, kind=Kind.CUT_OFF, sentence=f"{said}; {agree}.")
+
+
+def _with_devices(verdict: Verdict, parts: Sequence[ComparedPart]) -> Verdict:
     sides = (parts[0].candidate, parts[0].baseline) if parts else ()
     devices = devices_said(*(side.info.environment for side in sides)) if sides else ""
     if not devices or devices in verdict.remarks:
@@ -49,7 +71,7 @@ def judge(parts: Sequence[ComparedPart], coverage: Coverage, limits: Limits = NO
     return msgspec.structs.replace(verdict, remarks=(*verdict.remarks, devices))
 
 
-def _judged(parts: Sequence[ComparedPart], coverage: Coverage, limits: Limits) -> Verdict:
+def _judged(parts: Sequence[ComparedPart], coverage: Coverage, limits: Limits, *, is_cut_off: bool) -> Verdict:
     if why := coverage.why_not():
         return Verdict(kind=Kind.UNKNOWN, sentence=f"The runs cannot be compared: {why}.")
     searches: dict[int, RankSearch] = {}
@@ -65,11 +87,11 @@ def _judged(parts: Sequence[ComparedPart], coverage: Coverage, limits: Limits) -
         if unexplained:
             return _cannot_tell(min(unexplained, key=lambda entry: (entry[1].step, entry[0]))[1], parts, coverage)
         return _agreement(parts, coverage, searches, [entry.finding for entry in placed], changes, limits)
-    if coverage.is_of_another_model:
+    if coverage.is_of_another_model and not is_cut_off:
         return _another_model(coverage, first)
     sizes = batch_sizes(searches) if _is_made_by_other_sizes(first, searches) else None
     if sizes is not None:
-        return batch_verdict(sizes, searches, coverage.left_out())
+        return batch_verdict(sizes, searches, coverage)
     others = [entry.finding for entry in placed if _is_told(entry.finding, first)]
     first, *others = told_once([_explained(first, searches, changes), *others])
     quiet = [finding for finding in others if not finding.is_shown]
@@ -209,7 +231,7 @@ def _agreement(
 ) -> Verdict:
     if not any(search.has_looked for search in searches.values()):
         return _nothing_behind(limits)
-    agreement, dtypes, left_out = total_agreement(searches, parts, limits), _dtype_words(searches), coverage.left_out()
+    agreement, dtypes, left_out = total_agreement(searches, parts, limits), _dtype_words(searches), coverage.ending()
     kind, sentence = Kind.AGREE, agreement_sentence(agreement, left_out)
     largest, apart = largest_deviation(agreement), agreement.apart_from
     if dtypes:
@@ -225,7 +247,7 @@ def _agreement(
         sentence=sentence,
         agreement=agreement,
         remarks=(*_quiet_sentences(told_once(quiet), parts), *_other_choices(searches)),
-        not_compared=left_out,
+        not_compared=coverage.left_out(),
     )
 
 

@@ -25,6 +25,7 @@ class Kind(str, Enum):
     BATCH = "batch size"
     CALL = "another call"  # a call that only one run makes, or that received another call's result
     UNRECORDED = "unrecorded step"  # an input differs although everything recorded that made it agrees
+    CUT_OFF = "cut off"  # one run ended within a step, and all up to there agrees
     UNKNOWN = "cannot tell"
 
 
@@ -78,7 +79,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """The answer to a comparison: its kind, the sentence, the first finding and the independent others.
 
     `remarks` are facts beside the answer, a sentence each: arguments that differ without an effect, differences of the
-    two environments, dtypes. `not_compared` says what was left out of it.
+    two environments, dtypes. `not_compared` says what was left out of it, `advice` what to do.
     """
 
     kind: Kind
@@ -88,3 +89,4 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     agreement: Agreement | None = None
     remarks: tuple[str, ...] = ()
     not_compared: str = ""
+    advice: str = ""

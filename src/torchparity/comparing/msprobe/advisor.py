@@ -26,14 +26,14 @@ def advisor_text(rows: Sequence[TableRow], mode: Mode, verdict: Verdict, *, step
     """Return msprobe's three labelled lines for one part: the suspect's row, its name, and advice."""
     first = verdict.first
     if verdict.kind is Kind.UNKNOWN or (first is None and verdict.kind is Kind.MODEL):
-        return _text("NA", "NA", f"{verdict.sentence} {advice(verdict.kind)}")
+        return _text("NA", "NA", f"{verdict.sentence} {verdict.advice}")
     if first is None:
         return _text("NA", "NA", _of_agreement(rows, mode, verdict))
     here = next((found for found in (first, *verdict.also) if (found.step, found.rank) == (step, rank)), None)
     if here is not first:
         return _of_another_part(rows, first, here)
     passed = "" if _failed(rows, mode) else f" {_MEETS_REQUIREMENTS}"
-    return _text(str(first.row), rows[first.row].name, f"{one_line(advice(verdict.kind, first))}{passed}")
+    return _text(str(first.row), rows[first.row].name, f"{one_line(verdict.advice)}{passed}")
 
 
 def _text(line: str, suspect: str, what_to_do: str) -> str:
@@ -58,7 +58,7 @@ def _of_agreement(rows: Sequence[TableRow], mode: Mode, verdict: Verdict) -> str
     failed = _failed(rows, mode)
     said = one_line(verdict.sentence) if failed or verdict.kind is not Kind.AGREE else _ALL_PASSED
     if verdict.kind is not Kind.AGREE:
-        said = f"{said} {advice(verdict.kind)}"
+        said = f"{said} {verdict.advice}"
     if failed:
         of_rows = f"{len(failed)} of {counted(len(rows), 'row')}"
         said += f" By msprobe's rule {of_rows} are {_SUSPECT[mode]} all the same, first {one_line(failed[0].name)}."

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
 from torchparity.comparing.judging.figures import FEWEST_RECORDS_OF_A_MODEL, SMALLEST_SHARE_OF_ONE_MODEL
+from torchparity.comparing.judging.part import ComparedPart
 from torchparity.comparing.measuring.item_comparison import ItemComparison
+from torchparity.naming import OPTIMIZER
 from torchparity.records import Leaf, TensorLeaf
 from torchparity.text import counted
 
@@ -20,6 +22,8 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
     unpaired_records: int = 0
     unpaired_parts: int = 0
     unreadable_rows: int = 0
+    optimizer_alone: int = 0  # records of one run alone that an optimizer made
+    is_foreach_once: bool = False  # True where an optimizer of one run alone calls torch._foreach functions
 
     @property
     def is_of_another_model(self) -> bool:
@@ -36,13 +40,20 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
         return f"there are {self._unread}" if self.unreadable_rows else "their common records hold nothing to compare"
 
     def left_out(self) -> str:
-        """Return what could not be compared, as the end of a sentence; "" where everything was."""
-        left_out = [f"{counted(self.unpaired_records, 'record')} of one run alone"] if self.unpaired_records else []
+        """Return in a clause what could not be compared; "" where everything was."""
+        where = ", all in the optimizer," if self.unpaired_records == self.optimizer_alone else ""
+        records = f"{counted(self.unpaired_records, 'record')} of one run alone{where}"
+        left_out = [records] if self.unpaired_records else []
         if self.unpaired_parts:
             word = "ranks or steps" if self.unpaired_parts > 1 else "rank or step"
             left_out.append(f"{self.unpaired_parts} {word} of one run alone")
         left_out += [self._unread] if self.unreadable_rows else []
-        return f"; {' and '.join(left_out)} could not be compared" if left_out else ""
+        return f"{' and '.join(left_out)} could not be compared" if left_out else ""
+
+    def ending(self) -> str:
+        """Return the same as the end of a sentence."""
+        left_out = self.left_out()
+        return f"; {left_out}" if left_out else ""
 
     @property
     def _unread(self) -> str:
@@ -73,6 +84,26 @@ def is_held_once(comparison: ItemComparison) -> bool:
     if _holds_something(left) == _holds_something(right):
         return False
     return _are_tensors(comparison)
+
+
+def optimizer_calls_alone(parts: Iterable[ComparedPart]) -> tuple[list[str], list[str]]:
+    """Return the calls of optimizers that only the candidate makes, and those that only the baseline makes."""
+    mine: list[str] = []
+    other: list[str] = []
+    for part in parts:
+        for pair in part.pairs:
+            if pair.how != "unmatched" or pair.is_recompute:
+                continue
+            if pair.candidate is not None and part.parents.get(pair.candidate.name) == OPTIMIZER:
+                mine.append(pair.candidate.name)
+            elif pair.baseline is not None and part.baseline.construct.get(pair.baseline.name) == OPTIMIZER:
+                other.append(pair.baseline.name)
+    return mine, other
+
+
+def has_foreach(records: Sequence[str]) -> bool:
+    """Tell whether any of the records is of a function that takes lists of tensors."""
+    return any("._foreach_" in name for name in records)
 
 
 def _are_tensors(comparison: ItemComparison) -> bool:

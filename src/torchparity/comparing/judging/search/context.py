@@ -7,6 +7,7 @@ from functools import cached_property
 
 from torchparity.comparing.judging.evidence.beyond_numbers import beyond_numbers
 from torchparity.comparing.judging.evidence.code_lines import code_lines
+from torchparity.comparing.judging.evidence.cut_off import cut_off_of, finished_in_both
 from torchparity.comparing.judging.evidence.data_flow import DataFlow
 from torchparity.comparing.judging.evidence.dtypes import DifferingDtypes, differing_dtypes
 from torchparity.comparing.judging.evidence.judged_record import JudgedRecord, judged_records
@@ -30,6 +31,9 @@ class PartContext:
         self.part, self.earlier, self.limits = part, earlier, limits
         self.step = part.step
         self.records, self.alone = judged_records(part.pairs, part.groups)
+        self.is_cut_off = cut_off_of(part) is not None
+        if self.is_cut_off:
+            self.records = finished_in_both(self.records, part.candidate.records, part.baseline.records)
         self.by_name = {record.name: record for record in self.records}
         self.flow = DataFlow(part.candidate, part.baseline, self.records)
         self.environments = (part.candidate.info.environment, part.baseline.info.environment)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from torchparity.comparing.judging.evidence.beyond_numbers import shapes_of
+import msgspec
+
+from torchparity.comparing.judging.evidence.beyond_numbers import beyond_numbers, shapes_of
 from torchparity.comparing.judging.evidence.judged_record import JudgedRecord, are_tensors
 from torchparity.comparing.judging.figures import (
     GAIN_OF_A_CALL,
@@ -148,7 +150,8 @@ def of_call_alone(context: PartContext, record: JudgedRecord, entry: ItemCompari
         return context.finding(Kind.CALL, record, entry, partner=alone)
     returned = next((item for item in extra.items if not item.is_input), extra.items[0])
     reached = f"{record.name}.{record.short_name(entry)}"
-    return context.finding(Kind.CALL, extra, returned, partner=alone, explanation=reached, deviation=entry.deviation)
+    found = context.finding(Kind.CALL, extra, returned, partner=alone, explanation=reached, deviation=entry.deviation)
+    return msgspec.structs.replace(found, beyond_numbers=beyond_numbers(entry))
 
 
 def _is_shown_by_the_whole(entry: ItemComparison, makers: Sequence[JudgedRecord]) -> bool:

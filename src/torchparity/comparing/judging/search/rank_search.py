@@ -74,7 +74,7 @@ class RankSearch:
                 self._equal_calls += 1
         if self.unexplained is None:
             self.unexplained = self.choices.first_open
-        gradient = missing_gradient(context)
+        gradient = None if context.is_cut_off else missing_gradient(context)
         if gradient is not None:
             self._add(context, context.by_name[gradient.record], gradient)
         if self._tainted.has_any_of(part.step):  # the calls inside tell which part of a module no finding explains

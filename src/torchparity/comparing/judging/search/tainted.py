@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from torchparity.comparing.judging.evidence.judged_record import JudgedRecord
@@ -51,6 +52,8 @@ class TaintedRecords:
         return False
 
     def _explains_gradient(self, context: PartContext, record: JudgedRecord) -> bool:
+        if _has_other_forward(context, record):
+            return True
         names = self._names.get(context.step)
         if names is None:
             return False
@@ -58,3 +61,9 @@ class TaintedRecords:
         through_others = context.uses_paired(record) if context.has_gradients_alone else ()
         users = (*context.flow.consumers(forward), *through_others)
         return forward in names or any(backward_of(user) in names for user in users)
+
+
+def _has_other_forward(context: PartContext, record: JudgedRecord) -> bool:
+    """Tell whether the forward call of a backward record is infinitely off: its gradient is computed from that."""
+    forward = context.by_name.get(forward_of(record.name))
+    return forward is not None and any(entry.deviation == math.inf for entry in (*forward.received, *forward.returned))

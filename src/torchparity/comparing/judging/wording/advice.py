@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from torchparity.comparing.judging.verdict import Finding, Kind
+from torchparity.comparing.judging.verdict import Finding, Kind, Verdict
+from torchparity.comparing.judging.wording.sentences import is_between_modules
 from torchparity.errors import RecordNameError
 from torchparity.naming import OPTIMIZER, parse_record
 
@@ -16,6 +17,15 @@ _BACKWARD = (
 )
 _UPDATE = "The optimizer's result is wrong: compare its settings and its state in both runs."
 _SAVED = "A value that was saved differs: trace in the code where it comes from."
+_KERNEL = (
+    "There is nan or inf in one run alone, and the inputs are the same in both, so this operator's kernel is wrong: "
+    "run it alone."
+)
+_SETTINGS = "The optimizers are set differently: compare their lr, weight_decay, betas, eps, foreach."
+_BETWEEN_MODULES = "Something between the modules differs: use level mix, which records the calls there too."
+_FOREACH = "The optimizers make other calls (foreach in one run): give both foreach=False and record again."
+_OTHER_CALLS = "The optimizers make other calls: set them alike (foreach, fused) and record again."
+_STATE = "The optimizers have different states here: load the same one into both, or record from the first step on."
 _ADVICE = {
     Kind.AGREE: "Nothing differs by more than rounding: if the training differs all the same, record later steps.",
     Kind.OPERATOR: _FORWARD,
@@ -36,16 +46,43 @@ _ADVICE = {
     Kind.DTYPE: "The two runs compute in different dtypes: compare runs of one dtype to see anything finer.",
     Kind.MODEL: "These look like different models: check that both runs are of one model.",
     Kind.BATCH: "The two runs have different batch sizes: give both the same to compare every record.",
-    Kind.CALL: "Only one of the runs makes the call before it: check whether both take the same branch of one model.",
+    Kind.CALL: "Only one of the runs makes this call: look at that line, and check that both take the same branch.",
     Kind.UNRECORDED: "Trace where this input comes from: an operation that is not recorded or an in-place call may "
     "lie before it; record more (risk_level ALL, level mix), then rule out memory that was overwritten.",
+    Kind.CUT_OFF: "One of the runs did not finish: see its traceback; the call after the last record is where it "
+    "stopped.",
     Kind.UNKNOWN: "Check that both runs are of one model and kept the same kind of data.",
 }
 
 
+def advice_on(verdict: Verdict, first_step: int, *, has_other_optimizer: bool, is_foreach_once: bool) -> str:
+    """Return what to do about a verdict; `first_step` is the first that was compared."""
+    said = advice(verdict.kind, verdict.first)
+    if verdict.kind is Kind.AGREE and has_other_optimizer:
+        return _FOREACH if is_foreach_once else _OTHER_CALLS
+    if verdict.kind is Kind.WEIGHTS and verdict.first is not None and verdict.first.step == first_step > 0:
+        earlier = (
+            f"Or they parted before step {first_step}: record from step 0, or find the step with --checksum-every."
+        )
+        return f"{said} {earlier}"
+    return said
+
+
 def advice(kind: Kind, finding: Finding | None = None) -> str:
-    """Return what to do about a verdict of this kind and its finding."""
-    if kind is not Kind.OPERATOR or finding is None:
+    """Return what to do about a finding, or a verdict, of this kind."""
+    if finding is None:
+        return _ADVICE[kind]
+    if finding.module == OPTIMIZER and kind in (Kind.ARGUMENT, Kind.CALL):
+        return _SETTINGS
+    if finding.module == OPTIMIZER and kind is Kind.DATA:
+        return _STATE
+    if kind is Kind.NONFINITE and finding.input_deviation == 0:
+        return _KERNEL
+    if kind is Kind.CALL and finding.partner not in (None, finding.record):
+        return f"Only one of the runs calls {finding.partner}: look there, and check that both take the same branch."
+    if is_between_modules(finding):
+        return _BETWEEN_MODULES
+    if kind is not Kind.OPERATOR:
         return _ADVICE[kind]
     said = _of_operator(finding)
     if finding.is_set_otherwise:

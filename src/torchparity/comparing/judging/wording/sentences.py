@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from torchparity.comparing.judging.verdict import Agreement, Finding, Kind
 from torchparity.comparing.precision.figures import MASKING
-from torchparity.naming import OPTIMIZER
+from torchparity.naming import OPTIMIZER, is_module_name
 from torchparity.text import counted
 
 _IS_DIVERGENCE = (Kind.OPERATOR, Kind.NONFINITE, Kind.SHAPE)
@@ -20,9 +20,14 @@ def finding_sentence(finding: Finding, *, by_checksum: bool = False, where: str 
     word = "divergence" if finding.kind in _IS_DIVERGENCE else "difference"
     place = f" in {finding.module}" if finding.module else ""
     lines = f" ({'; '.join(finding.lines)})" if finding.lines else ""
-    weaker = "" if finding.is_certain else _BY_CONTENT
+    weaker = "" if finding.is_certain or is_between_modules(finding) else _BY_CONTENT
     clause = _CLAUSES[finding.kind](finding, _off(finding, by_checksum))
     return f"{where}First {word}: {finding.record}{place}: {clause}{_repeats(finding)}{weaker}{lines}."
+
+
+def is_between_modules(finding: Finding) -> bool:
+    """Tell whether something parts the runs between two modules, where the modules alone are recorded."""
+    return finding.kind is Kind.UNRECORDED and not finding.is_certain and is_module_name(finding.record)
 
 
 def agreement_sentence(agreement: Agreement, left_out: str) -> str:
@@ -142,6 +147,8 @@ def _call(finding: Finding, off: str) -> str:
 
 
 def _unrecorded(finding: Finding, off: str) -> str:
+    if is_between_modules(finding):
+        return f"{finding.item} {off} although the modules before it agree: calls between them are not recorded"
     makers = (
         f"{', '.join(finding.sources[:3])}, which made it, agrees"
         if finding.sources
