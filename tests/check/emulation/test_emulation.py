@@ -77,6 +77,14 @@ def test_what_the_cpu_computes_passes(api, dtype):
 
 
 @DTYPES
+def test_a_loss_that_is_nearly_certain_passes(dtype):
+    """The gradient subtracts 1 from a probability of nearly 1."""
+    certain = [torch.tensor([[7.5, 0.1], [0.2, 8.0]])]
+
+    assert status("Functional.cross_entropy", lambda x: F.cross_entropy(x, torch.arange(2)), certain, dtype) == "pass"
+
+
+@DTYPES
 def test_a_distance_of_nothing_is_allowed_an_error_and_others_are_not(dtype):
     """cdist subtracts squares: of the distance from a point to itself half of the digits are lost."""
     assert status("Torch.cdist", lambda x: torch.cdist(x, x), [SQUARE], dtype) == "pass"

@@ -7,7 +7,8 @@ import csv
 import pytest
 
 from torchparity.check.judging import DETAILS_HEADER, Judgement, Status
-from torchparity.check.results import CaseResult, ResultFiles, write_tables
+from torchparity.check.results import CaseResult, ResultFiles
+from torchparity.check.results.tables import write_tables
 from torchparity.errors import ConfigError, DamagedFileError, RunNotFoundError
 
 

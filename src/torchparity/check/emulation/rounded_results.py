@@ -27,9 +27,12 @@ class RoundedResults(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        bias = self._bias_added_last(func, args)
-        if bias is not None:
-            return self._with_bias(func, args, bias)
+        if func.overloadpacket is _aten.convolution and args[2] is not None and self._bits <= HALF_BITS:
+            return self._with_bias(func, args)
+        if func is _aten._log_softmax.default and self._is_wider(args[0]):
+            return self._log_softmax(args[0], args[1])
+        if func is _aten._log_softmax_backward_data.default and self._is_wider(args[0]):
+            return self._gradient_of_log_softmax(args[0], args[1], args[2])
         results = func(*args, **(kwargs or {}))
         if not _is_view(func) and func.overloadpacket not in _COPIES:
             self._calls += 1
@@ -38,18 +41,26 @@ class RoundedResults(TorchDispatchMode):  # type: ignore[no-untyped-call]
                     self._round(result)
         return results
 
-    def _bias_added_last(self, func: Any, args: tuple[Any, ...]) -> torch.Tensor | None:
-        """Return the bias of a convolution in half precision: cuDNN's result is rounded before it is added."""
-        is_convolution = func.overloadpacket is _aten.convolution and self._bits <= HALF_BITS
-        return args[2] if is_convolution and len(args) > 2 else None
-
-    def _with_bias(self, func: Any, args: tuple[Any, ...], bias: torch.Tensor) -> torch.Tensor:
-        result: torch.Tensor = func(*args[:2], None, *args[3:])
+    def _with_bias(self, func: Any, args: tuple[Any, ...]) -> torch.Tensor:
+        """Return a convolution that is rounded before its bias is added, as cuDNN's is."""
+        result = self._rounded(func(*args[:2], None, *args[3:]))
         channels = [-1] + [1] * (args[1].dim() - 2)
+        return self._rounded(result.add_(args[2].reshape(channels)))
+
+    def _log_softmax(self, inputs: torch.Tensor, dim: int) -> torch.Tensor:
+        """Return a log-softmax with its sum rounded: near 1 nothing of the small powers is left in it."""
+        shifted = inputs - inputs.amax(dim, keepdim=True)
+        return self._rounded(shifted - self._rounded(shifted.exp().sum(dim, keepdim=True)).log())
+
+    def _gradient_of_log_softmax(self, gradient: torch.Tensor, output: torch.Tensor, dim: int) -> torch.Tensor:
+        """Return the gradient with its powers rounded: near 1 they cancel with what they are subtracted from."""
+        powers = self._rounded(output.exp())
+        return self._rounded(gradient - powers * gradient.sum(dim, keepdim=True))
+
+    def _rounded(self, result: torch.Tensor) -> torch.Tensor:
         self._calls += 1
-        self._round(result)
-        self._calls += 1
-        self._round(result.add_(bias.reshape(channels)))
+        if self._is_wider(result):
+            self._round(result)
         return result
 
     def _is_wider(self, result: torch.Tensor) -> bool:
