@@ -21,9 +21,9 @@ def last_write_finding(context: PartContext) -> Finding | None:
     if not context.flow.is_recorded:
         return None
     before = context.earlier.get(max(context.earlier, default=-1))
-    shown = set(_written_alone(before)) if before is not None else set()
+    shown = {side for side, _ in _written_alone(before)} if before is not None else set()
     for place, call in _written_alone(context).items():
-        found = _finding(context, place[1], call) if place not in shown and not _is_read(context, call) else None
+        found = _finding(context, place[1], call) if place[0] not in shown and not _is_read(context, call) else None
         if found is not None:
             return found
     return None

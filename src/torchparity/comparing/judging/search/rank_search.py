@@ -84,7 +84,8 @@ class RankSearch:
     def finish(self) -> None:
         """Look at what the last step leaves behind."""
         last = self.contexts[max(self.contexts)]
-        found = last_write_finding(last) if self._is_looking else None
+        is_agreeing = self._is_looking and not any(found.is_shown for _, found in self.findings)
+        found = last_write_finding(last) if is_agreeing else None
         if found is not None:
             self._add(last, last.records[-1], found)
 
