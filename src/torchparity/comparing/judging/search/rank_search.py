@@ -30,9 +30,12 @@ from torchparity.comparing.judging.search.handed_out import handed_out_finding, 
 from torchparity.comparing.judging.search.inputs import input_finding, is_raw_memory
 from torchparity.comparing.judging.search.masks import HidingMasks
 from torchparity.comparing.judging.search.missing_gradients import missing_gradient
-from torchparity.comparing.judging.search.optimizer_order import is_of_another_parameter, weights_after_another_order
 from torchparity.comparing.judging.search.outputs import output_finding
-from torchparity.comparing.judging.search.parameter_gradients import parameter_gradient_finding
+from torchparity.comparing.judging.search.parameter_gradients import (
+    is_of_another_parameter,
+    parameter_gradient_finding,
+    weights_after_another_order,
+)
 from torchparity.comparing.judging.search.saved_values import saved_tensor_finding, saved_value_finding
 from torchparity.comparing.judging.search.tainted import TaintedRecords
 from torchparity.comparing.judging.verdict import Finding, Kind
