@@ -28,9 +28,12 @@ from torchparity.comparing.judging.search.inputs import input_finding, is_raw_me
 from torchparity.comparing.judging.search.last_writes import last_write_finding
 from torchparity.comparing.judging.search.masks import HidingMasks
 from torchparity.comparing.judging.search.missing_gradients import missing_gradient
-from torchparity.comparing.judging.search.optimizer_order import is_of_another_parameter, weights_after_another_order
 from torchparity.comparing.judging.search.outputs import output_finding
-from torchparity.comparing.judging.search.parameter_gradients import parameter_gradient_finding
+from torchparity.comparing.judging.search.parameter_gradients import (
+    is_of_another_parameter,
+    parameter_gradient_finding,
+    weights_after_another_order,
+)
 from torchparity.comparing.judging.search.saved_values import saved_tensor_finding, saved_value_finding
 from torchparity.comparing.judging.search.tainted import TaintedRecords
 from torchparity.comparing.judging.verdict import Finding, Kind

@@ -43,6 +43,8 @@ def agreement_sentence(agreement: Agreement, left_out: str) -> str:
 
 def largest_deviation(agreement: Agreement) -> str:
     """Return in a clause how far the runs are apart, and where."""
+    if not agreement.item:
+        return "only records differ that calls of one run alone, or in another order, explain"
     return f"the largest deviation is {amount_text(agreement.largest)}, {agreement.item}"
 
 
