@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 NOTHING_RECORDED = 2
 _INTERRUPTED = 130
+_TASKS_WITHOUT_STEPS = ("overflow_check", "free_benchmark")  # which write what they find, and maybe nothing
 _FUNCTIONS_ALONE = "the script called no module with parameters, so these are calls of functions alone"
 
 
@@ -72,7 +73,8 @@ def run_script(script: Script, asked: Asked) -> int:
     elif not is_empty and not outcome.has_model and asked.model is None and config.level == "mix":
         outcome.explain_records(_FUNCTIONS_ALONE)
     outcome.tell(problem, stopping.ended_after)
-    return code or (NOTHING_RECORDED if outcome.failures or problem or (config.step and is_empty) else 0)
+    lacks_steps = bool(config.step) and is_empty and config.task not in _TASKS_WITHOUT_STEPS
+    return code or (NOTHING_RECORDED if outcome.failures or problem or lacks_steps else 0)
 
 
 def _remove_empty(folder: Path) -> None:
