@@ -88,7 +88,7 @@ class RankSearch:
         """Look at what the last step leaves behind."""
         last = self.contexts[max(self.contexts)]
         is_agreeing = self._is_looking and not any(found.is_shown for _, found in self.findings)
-        found = last_write_finding(last) if is_agreeing else None
+        found = last_write_finding(last) if is_agreeing and not last.is_cut_off else None
         if found is not None:
             self._add(last, last.records[-1], found)
 
