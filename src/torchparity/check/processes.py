@@ -65,7 +65,7 @@ def undisturbed() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Process:
-    """What one process works on."""
+    """The device and the compile mode of one process."""
 
     device: str
     jit_compile: bool = False

@@ -76,7 +76,7 @@ class FreeBenchmarkFields(TypedDict, total=False):
     significance: int
 
 
-class DebuggerFields(TypedDict, total=False):
+class DebuggerFields(FreeBenchmarkFields, total=False):
     """The keyword arguments of `PrecisionDebugger` beside those in its signature; docs/config.md explains each."""
 
     rank: IndexRange
@@ -94,8 +94,6 @@ class DebuggerFields(TypedDict, total=False):
     tensor: TensorFields
     overflow_check: OverflowFields
     free_benchmark: FreeBenchmarkFields
-    scope: Texts
-    list: Texts
     tensor_list: Texts
     data_mode: Modes
     summary_mode: SummaryMode
@@ -103,16 +101,6 @@ class DebuggerFields(TypedDict, total=False):
     bench_path: str | None
     diff_nums: int
     overflow_nums: int
-    fuzz_device: FuzzDevice
-    pert_mode: PertMode
-    handler_type: HandlerType
-    fuzz_level: Literal["L1"]
-    fuzz_stage: FuzzStage
-    if_preheat: bool
-    preheat_step: int
-    max_sample: int
-    max_calls_per_api: int
-    significance: int
 
 
 class CaptureFields(DebuggerFields, total=False):

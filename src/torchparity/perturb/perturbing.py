@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ class Held:
     versions: list[int]  # of the call's tensors
 
 
-class Perturbing(Listener):
+class Perturbing(Listener, ABC):
     """Runs the selected calls again; kinds of it say with what, and what becomes of the result."""
 
     work = "perturb"
@@ -45,9 +46,9 @@ class Perturbing(Listener):
         """Judge what waits for a device."""
         self.verdicts.settle()
 
+    @abstractmethod
     def sentences(self) -> list[str]:
         """Return what came of it, for the end of the training."""
-        raise NotImplementedError
 
     def interest(self, op: Op) -> Interest:
         is_call = op.kind in (Kind.COMPUTES, Kind.COLLECTIVE, Kind.CUSTOM)

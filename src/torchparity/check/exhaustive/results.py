@@ -23,7 +23,7 @@ COLUMNS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExhaustiveResult:
-    """How far a function is off over all inputs of a dtype; only its names and a reason where it cannot run."""
+    """The error of a function over all inputs of a dtype; only its names and a reason where it cannot run."""
 
     function: str
     dtype: str

@@ -38,7 +38,7 @@ _MOST_SAMPLES, _MOST_SAMPLES_OF_MANY = 8, 3
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """How far a result goes beyond what rounding explains."""
+    """The part of a result's errors that rounding does not explain."""
 
     excess: float  # the largest error as a multiple of what is allowed at its place; at most 1 is explained
     worst: int  # the flat index of that error

@@ -29,7 +29,7 @@ _NEEDED = {
 
 @dataclass(frozen=True, slots=True)
 class ChecksCompared:
-    """What a comparison of two checks found."""
+    """The results of comparing two checks."""
 
     results: list[ResultCompared]
     calls: list[CallCompared]

@@ -1,4 +1,4 @@
-"""How many bits of an API's result are significant, and whether its conditioning or its kernel is the reason.
+"""The significant bits of an API's result, and whether its conditioning or its kernel is the reason.
 
 noise       random last bits, and the same inputs in float64
 estimate    significant bits, condition and own error of one call

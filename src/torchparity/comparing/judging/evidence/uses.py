@@ -11,7 +11,7 @@ from torchparity.storage import RunPart
 
 
 class Uses:
-    """Who received the results of a run's forward calls; `paired` has the candidate's name of each paired record."""
+    """The receivers of what a run's forward calls returned; `paired` has the candidate's name of each paired record."""
 
     def __init__(self, part: RunPart, paired: Mapping[str | None, str]) -> None:
         self._part, self._paired = part, paired
