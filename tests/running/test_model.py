@@ -244,3 +244,34 @@ def test_steps_are_counted_where_the_weights_of_modules_are_used_without_calling
     assert (first.step, second.step) == (0, 1)
     assert not any(".forward" in record and "linear" in record for record in first.records)
     assert "Functional.linear.0.forward" in second.records
+
+
+FIRST_MODEL_GOES = """
+import gc, weakref
+
+def train(width):
+    model = nn.Sequential(nn.Linear(4, width), nn.Linear(width, 2))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for inputs in data:
+        optimizer.zero_grad()
+        model(inputs).sum().backward()
+        optimizer.step()
+    return weakref.ref(model)
+
+first = train(3)
+gc.collect()
+print("the first model lives:", first() is not None)
+second = train(5)
+gc.collect()
+print("the second model lives:", second() is not None)
+"""
+
+
+def test_a_model_that_the_script_lets_go_is_kept_alive_by_nobody(scripts):
+    script = scripts.write(START + FIRST_MODEL_GOES)
+
+    bare, recorded = scripts.bare(script), scripts.recorded("-o", "run", script)
+
+    assert recorded.out == bare.out
+    assert "lives: False" in bare.out
+    assert len(open_run(scripts.folder / "run").parts) == 6

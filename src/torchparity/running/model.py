@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import weakref
 from enum import IntEnum
 from operator import attrgetter
 from typing import Any
@@ -29,10 +30,15 @@ class ModelSearch:
 
     def __init__(self, name: str | None, made: MadeObjects) -> None:
         self._name, self._made = name, made
-        self.model: nn.Module | None = None
+        self._reference: weakref.ref[nn.Module] | None = None  # the script decides how long its model lives
+        self.model_class = ""
         self._evidence = Evidence.NONE
         self._trained_now: frozenset[int] = frozenset()  # modules of an optimizer that was made later
         self._classes: dict[str, None] = {}
+
+    @property
+    def model(self) -> nn.Module | None:
+        return None if self._reference is None else self._reference()
 
     @property
     def is_settled(self) -> bool:
@@ -44,10 +50,10 @@ class ModelSearch:
 
     def look_again(self, optimizer: Optimizer) -> bool:
         """Look for another model where an optimizer trains nothing of this one; tell whether that is so."""
-        if not self.is_settled or self._name is not None or self.model is None:
+        if not self.is_settled or self._name is not None:
             return False
-        trained = self._made.trained_by(optimizer)
-        if not trained or any(id(each) in trained for each in self.model.modules()):
+        trained, model = self._made.trained_by(optimizer), self.model
+        if not trained or (model is not None and any(id(each) in trained for each in model.modules())):
             return False
         self._trained_now, self._evidence = trained, Evidence.WITH_GRADIENTS
         return True
@@ -61,16 +67,18 @@ class ModelSearch:
             return False
         model = self._made.outermost(called) if self._name is None else _named(self._name, called)
         if model is not None:
-            self.model, self._evidence, self._trained_now = model, evidence, frozenset()
+            self._reference, self.model_class = weakref.ref(model), type(model).__name__
+            self._evidence, self._trained_now = evidence, frozenset()
         return model is not None
 
     def not_taken(self) -> list[str]:
         """Return the other models that the script trains, with the option that takes each."""
-        if self.model is None or self._name is not None:
+        model = self.model
+        if model is None or self._name is not None:
             return []
-        own = {id(each) for each in self.model.modules()}
+        own = {id(each) for each in model.modules()}
         others = [each for each in self._made.trained_models() if not any(id(part) in own for part in each.modules())]
-        return [_with_option(each, type(self.model).__name__) for each in others]
+        return [_with_option(each, self.model_class) for each in others]
 
     def called_classes(self) -> list[str]:
         """Return the classes of the modules that were called, in place of a name that does not exist."""

@@ -149,7 +149,7 @@ class ScriptRun:
             next_words = f"; next: torchparity compare {self._asked.folder} BASELINE" if self._checksums.count else ""
             self._outcome.closing.append(f"torchparity: {kept}{next_words}")
         if self._not_taken:
-            models = f"the model is {type(self._search.model).__name__}; the script also trains"
+            models = f"the model is {self._search.model_class}; the script also trains"
             self._outcome.closing.append(f"torchparity: {models} {', '.join(self._not_taken)}.")
         if self._is_last_step_done and self._asked.stop_after and not self._rule.is_training:
             self._outcome.closing.append(f"torchparity: {_NOT_ENDED}")
@@ -196,13 +196,13 @@ class ScriptRun:
         return watched
 
     def _look(self, called: nn.Module, with_gradients: bool) -> nn.Module | None:
-        before = self._search.model
+        had_model = bool(self._search.model_class)
         if self._search.is_looking_again and not self._rule.is_between_steps:
             return None
         if self._is_over or not self._search.look(called, with_gradients=with_gradients):
             return None
         model = self._search.model
-        if before is not None:
+        if had_model:
             self._not_taken = []
             self._rule.model_replaced()
         if model is None:

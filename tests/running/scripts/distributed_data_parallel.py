@@ -15,24 +15,27 @@ def fingerprint(model):
     return hashlib.sha256(state).hexdigest()
 
 
-torch.set_num_threads(1)
-dist.init_process_group("gloo")
-rank = dist.get_rank()
-torch.manual_seed(4)
-data = TensorDataset(torch.randn(8, 4), torch.randn(8, 1))
-model = DistributedDataParallel(nn.Sequential(nn.Linear(4, 8), nn.SiLU(), nn.Linear(8, 1)))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-losses = []
-for inputs, wanted in DataLoader(data, batch_size=2, sampler=DistributedSampler(data, shuffle=False)):
-    optimizer.zero_grad()
-    loss = nn.functional.mse_loss(model(inputs), wanted)
-    loss.backward()
-    optimizer.step()
-    losses.append(loss.detach())
-gathered = [torch.zeros(len(losses)) for _ in range(dist.get_world_size())]
-dist.all_gather(gathered, torch.stack(losses))
-if rank == 0:
-    for number, of_rank in enumerate(gathered):
-        print("rank", number, "losses", of_rank.tolist())
-    print("weights", fingerprint(model))
+def main():
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    rank = dist.get_rank()
+    torch.manual_seed(4)
+    data = TensorDataset(torch.randn(8, 4), torch.randn(8, 1))
+    model = DistributedDataParallel(nn.Sequential(nn.Linear(4, 8), nn.SiLU(), nn.Linear(8, 1)))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for inputs, wanted in DataLoader(data, batch_size=2, sampler=DistributedSampler(data, shuffle=False)):
+        optimizer.zero_grad()
+        loss = nn.functional.mse_loss(model(inputs), wanted)
+        total = loss.detach().clone()
+        dist.all_reduce(total)
+        loss.backward()
+        optimizer.step()
+        if rank == 0:
+            print("sum of the losses", total.item())
+    if rank == 0:
+        print("weights", fingerprint(model))
+
+
+main()
+dist.barrier()  # gloo's threads let go of tensors, which aborts while the interpreter ends (pytorch pull 179291)
 dist.destroy_process_group()
