@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(words: list[str]) -> int:
-    commands: dict[str, ModuleType] = {name: import_module(f"torchparity.cli.{name}") for name in command_names()}
+    commands = {name: import_module(f"torchparity.cli.{name}") for name in _commands_to_load(words)}
     parser, of_command = _parsers(commands)
     if not words:
         parser.print_help()
@@ -81,6 +81,14 @@ def _run(words: list[str]) -> int:
         options.script = of_the_script
     code: int = commands[options.command].run(options)
     return code
+
+
+def _commands_to_load(words: list[str]) -> list[str]:
+    """Return the command that is asked for, or all of them where help or a mistake must list them."""
+    names, start = command_names(), _place_of_command(words)
+    if start is None or words[start] not in names or {"-h", "--help"} & set(words[:start]):
+        return names
+    return [words[start]]
 
 
 def _is_of_a_script(words: list[str]) -> bool:

@@ -11,6 +11,7 @@ from torchparity.storage import RunPart
 
 Mode = Literal["values", "statistics", "checksums"]
 _RECORDS_LOOKED_AT = 2000
+_MOST_WITHOUT_NEWS = 100  # records in a row that hold what is held already; a task is chosen for a whole run
 _SIDES = ("candidate", "baseline")
 _WORDS = {"values": "values", "crc": "checksums", "xor": "xor checksums", "statistics": "statistics"}
 _MODES: Mapping[str, Mode] = {"values": "values", "crc": "checksums", "xor": "checksums", "statistics": "statistics"}
@@ -43,8 +44,13 @@ def _weaker(kind: str, richer: Sequence[str]) -> str:
 def _held(records: Iterable[Record]) -> set[str]:
     """Return what a run holds of its tensors, as far as its first records tell."""
     kinds: set[str] = set()
+    without_news = 0
     for record in islice(records, _RECORDS_LOOKED_AT):
-        kinds |= _held_of(record)
+        held = _held_of(record)
+        without_news = without_news + 1 if held and held <= kinds else 0
+        if without_news > _MOST_WITHOUT_NEWS:
+            break
+        kinds |= held
     return kinds
 
 

@@ -67,7 +67,9 @@ def _losses(records: Mapping[str, Record], parents: Mapping[str, str | None]) ->
     places = {name: place for place, name in enumerate(records)}
     started: list[tuple[str, str, float]] = []
     for name, record in records.items():
-        forward = records.get(forward_of(name)) if record.direction == "backward" else None
+        if record.direction != "backward" or not _is_alone(record.input_args):
+            continue
+        forward = records.get(forward_of(name))
         value = _started_from(record, forward) if forward is not None else None
         if forward is not None and value is not None:
             started.append((name, forward.name, value))
@@ -99,8 +101,6 @@ def _taken_in(records: Mapping[str, Record], places: Mapping[str, int]) -> dict[
 
 def _started_from(backward: Record, forward: Record) -> float | None:
     """Return the number on which backward was called, if it is an output of this call: its gradient alone is 1."""
-    if not _is_alone(backward.input_args):
-        return None
     gradients = list(_tensors(backward, "input"))
     if [_number(leaf) for _, leaf in gradients] != [1.0]:
         return None
