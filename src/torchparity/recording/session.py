@@ -117,7 +117,7 @@ class Session:
     def see_model(self, model: nn.Module) -> None:
         """See the modules of a model too, in the step in hand: it became known only after `start`."""
         if self._state is Step.WATCHED and self._level != "debug":
-            self._recorder.measurements.lineage.names.use(model)
+            self._recorder.measurements.lineage.names.add(model)
             self._interceptors.attach_model(model)
 
     def stop(self) -> None:

@@ -49,6 +49,11 @@ class TensorNames:
         if named != self._models:  # else nearly all of them are where they were
             self._models, self._by_address, self._is_fresh = named, None, False
 
+    def add(self, model: nn.Module) -> None:
+        """Take the names from this model too."""
+        if not any(reference() is model for _, reference in self._models):
+            self._models, self._by_address, self._is_fresh = [*self._models, ("", weakref.ref(model))], None, False
+
     def forget(self) -> None:
         """Look the models through again before a name is missed."""
         self._is_fresh = False

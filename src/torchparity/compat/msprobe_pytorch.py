@@ -1,0 +1,42 @@
+"""msprobe.pytorch: `from msprobe.pytorch import *` gives these four."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+
+from torchparity.comparing import compare as compare_runs
+from torchparity.comparing import compare_distributed
+from torchparity.randomness import seed_all
+from torchparity.recording import PrecisionDebugger
+
+__all__ = ["PrecisionDebugger", "compare", "compare_distributed", "seed_all"]
+
+_log = logging.getLogger("torchparity")
+
+
+def compare(
+    input_param: Mapping[str, object],
+    output_path: str | Path,
+    stack_mode: bool = False,
+    auto_analyze: bool = True,
+    fuzzy_match: bool = False,
+    highlight: bool = False,
+) -> None:
+    """Compare two runs, and write the table and the advisor's file into `output_path`.
+
+    `is_print_compare_log` in `input_param` logs a line for each item; it is on unless it is false.
+    """
+    comparison = compare_runs(
+        input_param,
+        output_path,
+        stack_mode=stack_mode,
+        auto_analyze=auto_analyze,
+        fuzzy_match=fuzzy_match,
+        highlight=highlight,
+    )
+    if input_param.get("is_print_compare_log", True):
+        for part in comparison.parts:
+            for item in part.comparisons:
+                _log.info("%s is compared with %s", item.name, item.baseline.name if item.baseline else "nothing")
