@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import torchparity
+from torchparity.check.cases import cases_of
 from torchparity.check.judging import Status
 from torchparity.check.processes import Process, results_of_processes, undisturbed
 from torchparity.check.selection import Selection
@@ -27,15 +28,15 @@ def source(tmp_path_factory):
 
 
 def test_a_process_that_dies_costs_no_other_call(source):
-    numbers = range(len(Selection().cases(source.part())))
-    results = results_of_processes(source, Selection(), numbers, [Process("cpu")])
+    cases = list(cases_of(source.part(0, 0)))
+    results = results_of_processes(source, Selection(), cases, [Process("cpu")])
 
     first = next(results)
     for child in multiprocessing.active_children():
         child.kill()
     everything = [first, *results]
 
-    names = [case.name for case in Selection().cases(source.part())]
+    names = [case.name for case in cases]
     assert [result.name for result in everything] == names
     assert {result.status for result in everything} <= {Status.PASS, Status.SKIP}
     assert sum(result.status is Status.PASS for result in everything) >= len(names) - 1

@@ -52,6 +52,47 @@ def test_duplicates_are_left_out_when_asked(run, tmp_path):
     assert "Functional.gelu.1" not in names(tmp_path)
 
 
+@pytest.fixture
+def ranks(tmp_path, monkeypatch):
+    """A run of two ranks and two steps, each rank with a shape of its own."""
+    for rank in range(2):
+        monkeypatch.setenv("RANK", str(rank))
+        monkeypatch.setenv("WORLD_SIZE", "2")
+        with torchparity.capture(tmp_path / "ranks", level="L1") as recording:
+            for _ in range(2):
+                torch.exp(torch.ones(3 + rank))
+                recording.step()
+    return tmp_path / "ranks"
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_rows_say_their_step_and_rank_and_what_is_left_out_is_said(ranks, tmp_path, capsys, processes):
+    assert cli.main(["check", str(ranks), "-d", "cpu", "-o", str(tmp_path), "-n", processes]) == 0
+
+    said = capsys.readouterr().out
+    assert "of other steps and ranks, which differ in nothing but their values" in said
+    for stem in ("result", "details"):
+        with (tmp_path / f"accuracy_checking_{stem}.csv").open() as file:
+            rows = [
+                (row["Step"], row["Rank"])
+                for row in csv.DictReader(file)
+                if "exp" in (row.get("API name") or row["API Name"])
+            ]
+        assert rows == [("0", "0"), ("0", "1")]
+
+
+def test_a_check_of_several_ranks_goes_on_where_it_was(ranks, tmp_path, capsys):
+    cli.main(["check", str(ranks), "-d", "cpu", "-o", str(tmp_path), "--step", "all"])
+    result = tmp_path / "accuracy_checking_result.csv"
+    whole = result.read_text()
+    result.write_text("".join(whole.splitlines(keepends=True)[:-1]))
+
+    assert cli.main(["check", str(ranks), "-d", "cpu", "-csv_path", str(result), "--step", "all"]) == 0
+
+    assert result.read_text() == whole
+    assert "Checked 1 call on cpu" in capsys.readouterr().out
+
+
 def test_processes_give_the_same_rows_in_the_same_order(run, tmp_path):
     cli.main(["check", str(run), "-d", "cpu", "-o", str(tmp_path / "one")])
     assert cli.main(["check", str(run), "-d", "cpu", "-o", str(tmp_path / "two"), "-n", "2"]) == 0
@@ -94,6 +135,8 @@ def test_a_config_has_the_lists(run, tmp_path):
         (["RUN", "-n", "many"], "-n is 'many'; it must be a whole number."),
         (["RUN", "--format", "pdf"], "no report format named 'pdf'"),
         (["RUN", "--step", "7"], "has no step '7'"),
+        (["RUN", "--step", "0,x"], "--step is '0,x'; it must be numbers such as 3 or 0,4-6, or all."),
+        (["RUN", "--rank", "3-2"], "--rank is '3-2', which names nothing"),
         (["RUN", "-config", "nowhere.json"], "cannot be read"),
         (["nowhere"], "nowhere"),
         (["--exhaustive", "blancmange"], "blancmange"),

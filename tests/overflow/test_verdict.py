@@ -7,7 +7,6 @@ import math
 import pytest
 import torch
 
-from torchparity.overflow.ptdbg import training_stop
 from torchparity.overflow.verdict import Verdict, joined, judge
 from torchparity.overflow.wording import detail, headline
 
@@ -101,10 +100,3 @@ def test_the_words_say_how_far_the_truth_is_from_the_limit(seen, truth, said):
 def test_the_verdicts_have_the_words_of_run_overflow_check():
     assert headline("Torch.mul.0", Verdict.NORMAL) == "The Torch.mul.0 overflow is a normal overflow."
     assert headline("Torch.mul.0", Verdict.ABNORMAL) == "The Torch.mul.0 overflow is an abnormal overflow."
-
-
-def test_the_end_of_a_training_has_the_words_of_ptdbg():
-    error = training_stop(3, "dump/Overflow_info.pkl")
-
-    assert type(error) is ValueError
-    assert str(error) == "[overflow 3 times]: dump file is saved in 'dump/Overflow_info.pkl'."

@@ -101,6 +101,25 @@ def test_random_numbers_are_those_of_the_cpu_and_can_be_kept():
     assert torch.equal(torch.randint(99, (9,), device="npu"), last)
 
 
+@pytest.mark.parametrize("rate", [0.3, 1.0])
+def test_the_gradient_of_a_dropout_is_that_of_the_cpu(rate):
+    gradients = []
+    for device in ("cpu", "npu"):
+        torch.manual_seed(3)
+        values = torch.ones(50, device=device, requires_grad=True)
+        torch.nn.functional.dropout(values, rate).sum().backward()
+        assert values.grad is not None
+        gradients.append(values.grad.cpu())
+
+    assert same_bits(*gradients)
+
+
+def test_the_gradient_of_a_dropout_with_scale_zero_is_zero():
+    kept = torch.ones(4, dtype=torch.bool, device="npu")
+
+    assert torch.ops.aten.native_dropout_backward(NPU_RANGE, kept, 0.0).tolist() == [0.0] * 4
+
+
 def test_the_generator_of_the_cpu_can_be_shared():
     torchparity.simulate_npu(torchparity.NpuBehaviour(shares_cpu_generator=True))
     torch.manual_seed(0)

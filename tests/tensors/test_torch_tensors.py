@@ -38,3 +38,12 @@ def test_looking_at_a_tensor_leaves_its_storage_resizable():
     tensor.untyped_storage().resize_(0)
 
     assert tensor.untyped_storage().nbytes() == 0
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.complex64])
+def test_zeros_that_have_no_memory_have_values_all_the_same(dtype):
+    zeros = torch._efficientzerotensor((2, 3), dtype=dtype)
+
+    assert torch.equal(to_torch(from_torch(zeros)), torch.zeros(2, 3, dtype=dtype))
+    assert from_torch(zeros.t()).shape == (3, 2)
+    assert zeros._is_zerotensor()

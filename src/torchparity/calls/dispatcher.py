@@ -31,6 +31,7 @@ from torchparity.calls.call import Call
 from torchparity.calls.gradients.graph import InputEdges, watch_mutated, watch_outputs
 from torchparity.calls.gradients.hooks import Hooks
 from torchparity.calls.guard.boundary import FAILED, Boundary, guarded
+from torchparity.calls.guard.endings import EndingBoundary
 from torchparity.calls.guard.frames import Stack
 from torchparity.calls.guard.nesting import Nesting
 from torchparity.calls.listener import Interest, Listener
@@ -44,7 +45,9 @@ class Dispatcher:
     def __init__(self, *listeners: Listener) -> None:
         self.listeners = listeners
         self._replacing = tuple(listener for listener in listeners if listener.replaces_outputs)
+        self._ending = tuple(listener for listener in listeners if listener.ends_training)
         self.boundary = Boundary()
+        self._telling = EndingBoundary(self.boundary, self._take_ending) if self._ending else self.boundary
         self.nesting = Nesting(self._optimizer_was_interrupted)
         self.attention = Attention.OFF
         self.step = 0  # counts steps: what a graph of an earlier one still says comes too late
@@ -108,7 +111,7 @@ class Dispatcher:
         """Tell the listeners what a call returned; return what the user gets."""
         if self._replacing:
             output = self._replaced(call, output)
-        self.boundary.run(call.op.name, self.end_inside, call, output)
+        self._telling.run(call.op.name, self.end_inside, call, output)
         return output
 
     @property
@@ -249,7 +252,7 @@ class Dispatcher:
                 guarded(listener.failures, call.op.name, listener.wrote, call.op, call.args, call.kwargs)
 
     def _watch_gradients(self, call: Call, outputs: Flat) -> None:
-        hooks = Hooks(call.op.name, self.boundary, partial(self.tell_gradients, call))
+        hooks = Hooks(call.op.name, self._telling, partial(self.tell_gradients, call))
         heads = [(slot, tensor) for slot, tensor in enumerate(outputs.walked().tensors) if tensor.requires_grad]
         if heads:
             before = call.edges or InputEdges(call.inputs.walked().tensors, call.sequence)
@@ -296,6 +299,11 @@ class Dispatcher:
             if state is not None and listener.replaces_outputs:
                 output = guarded(listener.failures, call.op.name, listener.replacement, call, state, replaced[0])
                 replaced[0] = replaced[0] if output is FAILED else output
+
+    def _take_ending(self) -> Exception | None:
+        """Return the error with which a listener ends the training; None where it goes on."""
+        endings = [guarded(listener.failures, "ending", listener.ending) for listener in self._ending]
+        return next((ending for ending in endings if isinstance(ending, Exception)), None)
 
     def _optimizer_was_interrupted(self) -> None:
         self.wrote_unseen("optimizer")

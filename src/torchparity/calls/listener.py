@@ -43,6 +43,7 @@ class Listener:
     """
 
     replaces_outputs: ClassVar[bool] = False
+    ends_training: bool = False
     work: ClassVar[str] = "record"  # what it does with a call, for the sentence that is logged when it fails
 
     @cached_property
@@ -69,6 +70,13 @@ class Listener:
 
     def after(self, call: Call, state: Any, output: Any) -> None:
         """A call returned; `output` is what the user gets, replacements included."""
+
+    def ending(self) -> Exception | None:
+        """Return an error to end the training with, once: the user gets it at the call that was just told.
+
+        Asked after calls of functions and after gradients, where `ends_training` was set when the dispatcher was made.
+        """
+        return None
 
     def raised(self, call: Call, state: Any, error: BaseException) -> None:
         """A call raised."""

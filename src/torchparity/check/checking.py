@@ -12,7 +12,7 @@ from torchparity.calls import attempted
 from torchparity.check.cases import CannotRun, Case, reason_to_skip
 from torchparity.check.execution import Performed, Results, perform, picking
 from torchparity.check.judging import Judgement, Outcome, Pick, Status, join, judge, judge_distribution, skipped
-from torchparity.check.results import CaseResult, skipped_case
+from torchparity.check.results import CallKey, CaseResult, skipped_case
 from torchparity.check.selection import Selection
 from torchparity.ops import function_called
 
@@ -34,19 +34,24 @@ class Checked:
 def check_case(case: Case, device: torch.device, selection: Selection | None = None) -> Checked:
     """Run one case on a device and judge it; whatever the API raises is the reason of a skip."""
     function = function_called(case.api)
-    has_backward = case.backward is not None
+    has_backward, key = case.backward is not None, key_of(case)
     reason = (selection.reason_to_skip(case) if selection else None) or reason_to_skip(case, function)
     if reason is not None or function is None:
-        return Checked(case, skipped_case(case.name, reason or "", has_backward=has_backward))
+        return Checked(case, skipped_case(key, reason or "", has_backward=has_backward))
     try:
         performed = perform(case, function, device)
     except CannotRun as cannot:
-        return Checked(case, skipped_case(case.name, str(cannot), has_backward=has_backward))
+        return Checked(case, skipped_case(key, str(cannot), has_backward=has_backward))
     result = attempted(lambda: _judged(case, performed))
     if isinstance(result, Exception):  # the other calls are worth their check all the same
         fault = f"its results could not be judged, a fault of torchparity: {type(result).__name__}: {result}"
-        return Checked(case, skipped_case(case.name, fault, has_backward=has_backward))
+        return Checked(case, skipped_case(key, fault, has_backward=has_backward))
     return Checked(case, result, performed)
+
+
+def key_of(case: Case) -> CallKey:
+    """Return which call of the run a case is."""
+    return CallKey(case.name, case.part.step, case.part.rank)
 
 
 def _judged(case: Case, performed: Performed) -> CaseResult:
@@ -60,6 +65,8 @@ def _judged(case: Case, performed: Performed) -> CaseResult:
         (join(row.status for row in backward) or Status.SKIP) if case.backward is not None else None,
         " ".join(dict.fromkeys(message for message in messages if message)),
         (*forward, *backward),
+        case.part.step,
+        case.part.rank,
     )
 
 

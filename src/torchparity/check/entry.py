@@ -10,7 +10,8 @@ from pathlib import Path
 import torch
 
 from torchparity.check.cases import Case
-from torchparity.check.checking import check_case
+from torchparity.check.checking import check_case, key_of
+from torchparity.check.chosen import chosen_cases
 from torchparity.check.execution import choose_compilation, device_named
 from torchparity.check.judging import Status
 from torchparity.check.processes import Process, results_of_processes, undisturbed
@@ -46,6 +47,8 @@ class CheckSummary:
     warned: list[CaseResult] = field(default_factory=list)
     files: list[Path] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)  # sentences about what of the source cannot be read
+    left_out: str = ""  # a sentence about calls of other steps and ranks
+    has_many_parts: bool = False  # the calls are of several steps or ranks
     asked: int = 0
     already_done: int = 0
     was_interrupted: bool = False
@@ -63,13 +66,18 @@ def check_run(source: Source, options: CheckOptions, show: Show | None = None) -
     """Check every call of a run alone; an interrupt from the keyboard keeps what is done."""
     devices = [device_named(word) for word in options.devices] or [device_named(None)]
     selection = options.selection
-    part = source.part()
-    cases = selection.cases(part)
+    chosen = chosen_cases(source, filter_duplicates=selection.filter_duplicates)
     files = ResultFiles.continued(options.csv_path) if options.csv_path else ResultFiles.new(options.folder)
-    waiting = [index for index, case in enumerate(cases) if case.name not in files.done]
-    summary = CheckSummary(device=", ".join(map(str, devices)), asked=len(cases))
-    summary.already_done = len(cases) - len(waiting)
-    summary.files, summary.problems = [files.result, files.details], part.problems
+    waiting = [case for case in chosen.cases if key_of(case) not in files.done]
+    summary = CheckSummary(
+        device=", ".join(map(str, devices)),
+        files=[files.result, files.details],
+        problems=chosen.problems,
+        left_out=chosen.left_out,
+        has_many_parts=chosen.has_many_parts,
+        asked=len(chosen.cases),
+        already_done=len(chosen.cases) - len(waiting),
+    )
     with files, undisturbed():
         count = max(options.processes, len(devices))
         if count > 1:
@@ -77,10 +85,10 @@ def check_run(source: Source, options: CheckOptions, show: Show | None = None) -
             results = results_of_processes(source, selection, waiting, on)
         else:
             choose_compilation(devices[0], jit_compile=options.jit_compile)
-            results = (check_case(cases[index], devices[0], selection).result for index in waiting)
+            results = (check_case(case, devices[0], selection).result for case in waiting)
         _collect(results, files, summary, show)
         if options.error_data is not None and summary.failed:
-            _save(cases, summary, devices[0], options.error_data)
+            _save(chosen.cases, summary, devices[0], options.error_data)
     others = [name for name in options.formats if name != "csv"]
     if others:
         from torchparity.check.results.tables import write_tables  # polars, which csv does without
@@ -91,10 +99,10 @@ def check_run(source: Source, options: CheckOptions, show: Show | None = None) -
 
 def _save(cases: Sequence[Case], summary: CheckSummary, device: torch.device, folder: Path) -> None:
     """Run the calls that failed once more, which gives the same, and save everything about them."""
-    failed = {result.name for result in summary.failed}
-    with ErrorData(folder, str(device)) as saved:
+    failed = {result.key for result in summary.failed}
+    with ErrorData(folder, str(device), has_many_parts=summary.has_many_parts) as saved:
         for case in cases:
-            if case.name in failed:
+            if key_of(case) in failed:
                 again = check_case(case, device)
                 if again.performed is not None:
                     saved.add(again.result, again.performed)

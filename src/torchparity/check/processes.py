@@ -16,10 +16,10 @@ from functools import cache
 
 import torch
 
-from torchparity.check.cases import Case
-from torchparity.check.checking import check_case
+from torchparity.check.cases import Case, cases_of
+from torchparity.check.checking import check_case, key_of
 from torchparity.check.execution import choose_compilation
-from torchparity.check.results import CaseResult, skipped_case
+from torchparity.check.results import CallKey, CaseResult, skipped_case
 from torchparity.check.selection import Selection
 from torchparity.check.source import Source
 from torchparity.devices import all_devices
@@ -29,13 +29,13 @@ _AHEAD = 4  # such handfuls that wait for each process
 
 
 def results_of_processes(
-    source: Source, selection: Selection, numbers: Sequence[int], processes: Sequence[Process]
+    source: Source, selection: Selection, cases: Sequence[Case], processes: Sequence[Process]
 ) -> Iterator[CaseResult]:
-    """Yield the results of the calls with these numbers, in their order; a call that ends its process is skipped."""
+    """Yield the results of some calls of a source, in their order; a call that ends its process is skipped."""
     count = len(processes)
     lanes = [_Lane(source, selection, process, count) for process in processes]
-    handfuls = [tuple(numbers[start : start + _AT_ONCE]) for start in range(0, len(numbers), _AT_ONCE)]
-    waiting: deque[tuple[_Lane, tuple[int, ...], Future[list[CaseResult]]]] = deque()
+    handfuls = [tuple(cases[start : start + _AT_ONCE]) for start in range(0, len(cases), _AT_ONCE)]
+    waiting: deque[tuple[_Lane, tuple[Case, ...], Future[list[CaseResult]]]] = deque()
     try:
         for index, handful in enumerate(handfuls):
             lane = lanes[index % count]
@@ -80,18 +80,13 @@ class _Lane:
         self._threads = max(1, (os.cpu_count() or 1) // count)
         self._pool = self._new_pool()
 
-    def submit(self, numbers: tuple[int, ...]) -> Future[list[CaseResult]]:
+    def submit(self, cases: tuple[Case, ...]) -> Future[list[CaseResult]]:
+        keys = tuple(map(key_of, cases))  # the process reads the calls itself
         try:
-            return self._pool.submit(_results, *self._work, numbers)
+            return self._pool.submit(_results, *self._work, keys)
         except BrokenProcessPool:
             self._pool = self._new_pool()
-            return self._pool.submit(_results, *self._work, numbers)
-
-    def name(self, number: int) -> tuple[str, bool]:
-        """Return a call's name, and whether it has a backward pass, without running it."""
-        source, selection, _ = self._work
-        case = _cases(source, selection)[number]
-        return case.name, case.backward is not None
+            return self._pool.submit(_results, *self._work, keys)
 
     def end(self) -> None:
         self._pool.shutdown(wait=True, cancel_futures=True)
@@ -101,14 +96,14 @@ class _Lane:
         return ProcessPoolExecutor(1, spawning, _prepare, (self._threads, self._work[2], self._jit_compile))
 
 
-def _finished(lane: _Lane, numbers: tuple[int, ...], future: Future[list[CaseResult]]) -> list[CaseResult]:
+def _finished(lane: _Lane, cases: tuple[Case, ...], future: Future[list[CaseResult]]) -> list[CaseResult]:
     try:
         return future.result()
     except BrokenProcessPool:
-        if len(numbers) > 1:
-            return [result for number in numbers for result in _finished(lane, (number,), lane.submit((number,)))]
-        name, has_backward = lane.name(numbers[0])
-        return [skipped_case(name, "the process that ran it died", has_backward=has_backward)]
+        if len(cases) > 1:
+            return [result for case in cases for result in _finished(lane, (case,), lane.submit((case,)))]
+        has_backward = cases[0].backward is not None
+        return [skipped_case(key_of(cases[0]), "the process that ran it died", has_backward=has_backward)]
 
 
 def _prepare(threads: int, device: str, jit_compile: bool) -> None:
@@ -118,11 +113,11 @@ def _prepare(threads: int, device: str, jit_compile: bool) -> None:
     choose_compilation(torch.device(device), jit_compile=jit_compile)
 
 
-def _results(source: Source, selection: Selection, device: str, numbers: tuple[int, ...]) -> list[CaseResult]:
-    cases = _cases(source, selection)
-    return [check_case(cases[number], torch.device(device), selection).result for number in numbers]
+def _results(source: Source, selection: Selection, device: str, keys: tuple[CallKey, ...]) -> list[CaseResult]:
+    cases = [_cases(source, key.step, key.rank)[key.name] for key in keys]
+    return [check_case(case, torch.device(device), selection).result for case in cases]
 
 
 @cache
-def _cases(source: Source, selection: Selection) -> list[Case]:
-    return selection.cases(source.part())
+def _cases(source: Source, step: int, rank: int) -> dict[str, Case]:
+    return {case.name: case for case in cases_of(source.part(step, rank))}

@@ -1,11 +1,10 @@
-"""The calls of a run that are asked for: by lists of names, once each where duplicates are left out."""
+"""The calls that are asked for by lists of names."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from torchparity.check.cases import Case, cases_of, without_duplicates
-from torchparity.storage import RunPart
+from torchparity.check.cases import Case
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,11 +14,6 @@ class Selection:
     white_list: tuple[str, ...] = ()
     black_list: tuple[str, ...] = ()
     filter_duplicates: bool = False
-
-    def cases(self, part: RunPart) -> list[Case]:
-        """Return the calls of a part; those that the lists leave out are among them."""
-        cases = cases_of(part)
-        return list(without_duplicates(cases) if self.filter_duplicates else cases)
 
     def reason_to_skip(self, case: Case) -> str | None:
         """Return why the lists leave a call out; a name on both lists is not run."""

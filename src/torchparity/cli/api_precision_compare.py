@@ -54,9 +54,11 @@ def run(options: Namespace) -> int:
     compared = compare_checks(options.candidate, options.baseline)
     written = compared.write(options.out_path, formats)
     wrong = [call for call in compared.calls if "error" in (call.forward, call.backward)]
+    has_many_places = len({call.place for call in compared.calls}) > 1
     for call in wrong[:_MOST_SHOWN]:
         directions = [word for word in ("forward", "backward") if getattr(call, word) == "error"]
-        print(one_line(f"error: {call.name}, {' and '.join(directions)}"))
+        place = f"step {call.place.step}, rank {call.place.rank}: " if has_many_places else ""
+        print(one_line(f"error: {place}{call.name}, {' and '.join(directions)}"))
     if len(wrong) > _MOST_SHOWN:
         print(f"and {len(wrong) - _MOST_SHOWN} more")
     counts = Counter(str(result.status) for result in compared.results)

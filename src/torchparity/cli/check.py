@@ -20,11 +20,12 @@ from torchparity.text import counted
 
 if TYPE_CHECKING:
     from torchparity.check.entry import CheckOptions, CheckSummary
-    from torchparity.check.source import Source
+    from torchparity.check.source import Named, Source
 
 _MOST_SHOWN = 5
 _MOST_PROCESSES = 64
 _INTERRUPTED = 130
+_MOST_NUMBERS = 10**6
 _SECTIONS = ("run_ut", "acc_check")
 ERROR_DATA = Path("ut_error_data")
 
@@ -32,22 +33,29 @@ ERROR_DATA = Path("ut_error_data")
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("run", nargs="?", type=Path, metavar="RUN", help="run of level L1, its folder or dump.json")
     parser.add_argument("-api_info", "--api_info", type=Path, metavar="JSON", help="RUN, as msprobe spells it")
-    parser.add_argument("--step", metavar="N", help="step to check; default: the first")
-    parser.add_argument("--rank", metavar="N", help="rank to check; default: the first")
+    parser.add_argument(
+        "--step", metavar="LIST", help="steps to check whole: 3, 0,4-6 or all; default: each kind of call once"
+    )
+    parser.add_argument("--rank", metavar="LIST", help="ranks to check whole, likewise")
     parser.add_argument("--exhaustive", metavar="LIST", help="unary APIs to run on all 65,536 inputs, such as exp,gelu")
     parser.add_argument("--dtype", default="bfloat16", metavar="LIST", help="of --exhaustive: float16,bfloat16")
     add_common_arguments(parser)
 
 
-def add_common_arguments(parser: ArgumentParser) -> None:
-    """Add what `check` and `run_ut` share."""
+def add_common_arguments(parser: ArgumentParser, *, processes: str = "1") -> None:
+    """Add what `check` and `run_ut` share; `processes` is the default of -n."""
     parser.add_argument(
         *("-o", "-out_path", "--out_path"), type=Path, default=Path(), metavar="DIR", help="folder for the results (.)"
     )
     parser.add_argument(
         *("-d", "--device"), nargs="+", default=[], metavar="DEVICE", help="cpu, cuda:0, npu, or numbers such as 0 1"
     )
-    parser.add_argument("-n", "--num_splits", default="1", metavar="N", help=f"processes, 1 to {_MOST_PROCESSES}")
+    parser.add_argument(
+        *("-n", "--num_splits"),
+        default=processes,
+        metavar="N",
+        help=f"processes, 1 to {_MOST_PROCESSES} ({processes})",
+    )
     parser.add_argument("-j", "--jit_compile", action="store_true", help="compile operators on an NPU")
     parser.add_argument(
         "-f", "--filter_api", action="store_true", help="leave out calls that differ in nothing but their values"
@@ -82,8 +90,8 @@ def run(options: Namespace) -> int:
     need_torch()
     from torchparity.check.source import source_at
 
-    step, rank = (whole_number(word, f"--{name}") for name, word in (("step", options.step), ("rank", options.rank)))
-    return check_source(source_at(path, step=step, rank=rank), options)
+    steps, ranks = named_numbers(options.step, "--step"), named_numbers(options.rank, "--rank")
+    return check_source(source_at(path, steps=steps, ranks=ranks), options)
 
 
 def _check_exhaustively(options: Namespace) -> int:
@@ -112,15 +120,15 @@ def check_source(source: Source, options: Namespace) -> int:
     from torchparity.cli.terminal.progress import progress
 
     with progress(rate=True) as show:
-        summary = check_run(source, asked(options), show)
+        summary = check_run(source, asked(options, source), show)
     _print(summary)
     if summary.was_interrupted:
         return _INTERRUPTED
     return int(any(summary.counts[word] for word in _failing(options)))
 
 
-def asked(options: Namespace) -> CheckOptions:
-    """Return what the command line asks for."""
+def asked(options: Namespace, source: Source) -> CheckOptions:
+    """Return what the command line asks for, with its config.json and what a collection left beside its files."""
     from torchparity.check.entry import CheckOptions
     from torchparity.check.selection import Selection
 
@@ -128,7 +136,6 @@ def asked(options: Namespace) -> CheckOptions:
     processes = whole_number(options.num_splits, "-n") or 0
     if not 0 < processes <= _MOST_PROCESSES:
         raise ConfigError(f"-n is {processes}; it must be from 1 to {_MOST_PROCESSES}.")
-    error_data = options.error_data_path or listed.get("error_data_path") or ERROR_DATA
     return CheckOptions(
         devices=options.device,
         processes=processes,
@@ -140,9 +147,17 @@ def asked(options: Namespace) -> CheckOptions:
         folder=options.out_path,
         csv_path=options.csv_path,
         formats=_formats_asked(options.format),
-        error_data=Path(error_data) if options.save_error_data else None,
+        error_data=_error_data(options, listed, source) if options.save_error_data else None,
         jit_compile=options.jit_compile,
     )
+
+
+def _error_data(options: Namespace, listed: dict[str, Any], source: Source) -> Path:
+    """Return the folder for what failed; where a config names a folder for it, one inside of that, as msprobe does."""
+    if options.error_data_path is not None:
+        return Path(options.error_data_path)
+    inside = listed.get("error_data_path") or source.error_data_path()
+    return Path(inside, ERROR_DATA) if inside else ERROR_DATA
 
 
 def words(text: str) -> list[str]:
@@ -155,6 +170,21 @@ def whole_number(word: str | None, option: str) -> int | None:
     if word is not None and not (word.isdecimal() and int(word) < 10**9):
         raise ConfigError(f"{option} is {word!r}; it must be a whole number.")
     return None if word is None else int(word)
+
+
+def named_numbers(text: str | None, option: str) -> Named:
+    """Return the numbers of a list such as 0,4-6 of the command line; None where it is left out."""
+    if text is None or text == "all":
+        return "all" if text else None
+    named: set[int] = set()
+    for word in words(text):
+        first, _, last = word.partition("-")
+        if not all(part.isdecimal() and int(part) < _MOST_NUMBERS for part in (first, last or first)):
+            raise ConfigError(f"{option} is {text!r}; it must be numbers such as 3 or 0,4-6, or all.")
+        named.update(range(int(first), int(last or first) + 1))
+    if not named:
+        raise ConfigError(f"{option} is {text!r}, which names nothing; give numbers such as 3 or 0,4-6, or all.")
+    return frozenset(named)
 
 
 def need_torch() -> None:
@@ -190,6 +220,8 @@ def _lists(config: Path | None) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise DamagedFileError(config, "it is not a JSON object with white_list and black_list")
     section = next((content[name] for name in _SECTIONS if isinstance(content.get(name), dict)), content)
+    if not isinstance(section.get("error_data_path") or "", str):
+        raise DamagedFileError(config, "error_data_path is not the name of a folder")
     for name in ("white_list", "black_list"):
         if not all(isinstance(word, str) for word in section.get(name) or []):
             raise DamagedFileError(config, f"{name} is not a list of API names")
@@ -202,8 +234,12 @@ def _print(summary: CheckSummary) -> None:
         print(f"torchparity: {problem}", file=sys.stderr)
     parts = ", ".join(f"{summary.counts[word]} {word}" for word in ("pass", "warning", "error", "SKIP"))
     print(f"Checked {counted(done, 'call')} on {summary.device}: {parts}.")
+    if summary.left_out:
+        print(summary.left_out)
     for result in [*summary.failed, *summary.warned][:_MOST_SHOWN]:
-        print(f"{result.status}: {result.name} (forward {result.forward}, backward {result.backward or 'none'})")
+        place = f"step {result.step}, rank {result.rank}: " if summary.has_many_parts else ""
+        directions = f"forward {result.forward}, backward {result.backward or 'none'}"
+        print(f"{result.status}: {place}{result.name} ({directions})")
     more = len(summary.failed) + len(summary.warned) - _MOST_SHOWN
     if more > 0:
         print(f"and {more} more.")

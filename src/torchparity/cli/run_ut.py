@@ -13,16 +13,16 @@ from torchparity.cli.check import add_common_arguments, check_source, need_torch
 from torchparity.errors import ConfigError
 
 
-def add_arguments(parser: ArgumentParser) -> None:
+def add_arguments(parser: ArgumentParser, *, processes: str = "1") -> None:
     parser.add_argument("-forward", "--forward", type=Path, metavar="JSON", help="forward_info_{pid}.json")
     parser.add_argument("-backward", "--backward", type=Path, metavar="JSON", help="backward_info_{pid}.json")
     parser.add_argument("-api_info", "--api_info", type=Path, metavar="JSON", help="dump.json of a run of level L1")
-    add_common_arguments(parser)
+    add_common_arguments(parser, processes=processes)
 
 
 def run(options: Namespace) -> int:
     if (options.forward is None) == (options.api_info is None):
-        raise ConfigError("run_ut needs one of -forward forward_info_0.json and -api_info dump.json.")
+        raise ConfigError(f"{options.command} needs one of -forward forward_info_0.json and -api_info dump.json.")
     need_torch()
     from torchparity.check.source import InfoSource, source_at
 

@@ -57,6 +57,7 @@ class OverflowFields(TypedDict, total=False):
     """The `overflow_check` block as a mapping."""
 
     overflow_nums: int
+    stop_training: bool
 
 
 class FreeBenchmarkFields(TypedDict, total=False):
@@ -101,6 +102,7 @@ class DebuggerFields(FreeBenchmarkFields, total=False):
     bench_path: str | None
     diff_nums: int
     overflow_nums: int
+    stop_training: bool
 
 
 class CaptureFields(DebuggerFields, total=False):

@@ -69,6 +69,8 @@ class OverflowTask(msgspec.Struct, frozen=True, kw_only=True):
 
     overflow_nums: int = 1
     """Stop looking after so many calls that overflow; -1 is no limit. Training goes on."""
+    stop_training: bool = False
+    """Stop the training too, at the last of `overflow_nums` calls, with ptdbg_ascend's ValueError."""
 
 
 class FreeBenchmarkTask(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,5 +4,4 @@ suspects     calls of a run that overflowed, as their records tell
 verdict      one overflow judged by the same call in float64
 wording      its sentences
 entry        a run or a forward_info in, verdicts out
-ptdbg        the error with which ptdbg_ascend stops a training
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
@@ -18,6 +19,7 @@ from torchparity.recording.environment import read_environment
 from torchparity.recording.measuring.measurement_cache import MeasurementCache
 from torchparity.recording.measuring.measurer import MeasurementOptions, Store
 from torchparity.recording.overflow.output import OverflowOutput
+from torchparity.recording.overflow.ptdbg import training_stop
 from torchparity.recording.overflow.recorder import OverflowRecorder
 from torchparity.recording.selection.requested_names import check_names, check_scope
 from torchparity.recording.selection.selection import Selection
@@ -77,6 +79,7 @@ def make_overflow_recorder(config: CaptureConfig) -> OverflowRecorder:
         Selection(),
         StackBook(all_frames=config.all_frames) if config.extra_info else None,
         most=config.overflow_check.overflow_nums,
+        ending=partial(training_stop, config.dump_path) if config.overflow_check.stop_training else None,
     )
 
 

@@ -61,7 +61,8 @@ def _dropout(call: HostCall) -> Any:
 
 def _dropout_backward(call: HostCall) -> Any:
     grad, mask, scale = (call.argument(name) for name in ("grad_output", "mask", "scale"))
-    return grad * (mask.to(grad.dtype).div_(1 / scale) if scale else mask.to(grad.dtype))
+    kept = mask.to(grad.dtype)
+    return grad * (kept.div_(1 / scale) if scale else kept.mul_(scale))
 
 
 def _zeros(call: HostCall) -> Any:

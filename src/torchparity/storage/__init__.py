@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from torchparity.storage.formats import TensorFormat, TensorSink, TensorSource
     from torchparity.storage.info_files.info_part import InfoPart, open_info_files
     from torchparity.storage.info_files.info_writer import InfoWriter, write_info_files
+    from torchparity.storage.info_files.run_ut_settings import collected_error_data_path, write_run_ut_settings
     from torchparity.storage.memory_part import MemoryPart
     from torchparity.storage.reading.layout import remove_part
     from torchparity.storage.reading.run_part import RunPart
@@ -53,6 +54,7 @@ __all__ = [
     "TensorFormat",
     "TensorSink",
     "TensorSource",
+    "collected_error_data_path",
     "convert_run",
     "nonfinite_records",
     "open_info_files",
@@ -61,6 +63,7 @@ __all__ = [
     "remove_part",
     "summarise",
     "write_info_files",
+    "write_run_ut_settings",
 ]
 
 __getattr__ = lazy_names(
@@ -83,6 +86,7 @@ __getattr__ = lazy_names(
         "TensorFormat": "formats",
         "TensorSink": "formats",
         "TensorSource": "formats",
+        "collected_error_data_path": "info_files.run_ut_settings",
         "convert_run": "convert",
         "nonfinite_records": "reading.summary",
         "open_info_files": "info_files.info_part",
@@ -91,5 +95,6 @@ __getattr__ = lazy_names(
         "remove_part": "reading.layout",
         "summarise": "reading.summary",
         "write_info_files": "info_files.info_writer",
+        "write_run_ut_settings": "info_files.run_ut_settings",
     },
 )

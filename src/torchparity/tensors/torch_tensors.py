@@ -52,6 +52,8 @@ def from_torch(tensor: torch.Tensor) -> HostTensor:
     if name not in DTYPES or tensor.layout != torch.strided or tensor.is_meta:
         raise TypeError(f"the values of a {tensor.layout} {name} tensor on {tensor.device} cannot be stored")
     shown = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous()
+    if shown._is_zerotensor():
+        shown = shown.clone()  # zeros of autograd, which have no memory
     return HostTensor(name, memory(shown))
 
 

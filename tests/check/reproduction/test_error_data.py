@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 import torch
@@ -87,3 +88,21 @@ def test_the_folder_is_a_run_with_the_values_that_were_used(saved):
 
     assert again.performed is not None and again.performed.call.arguments.is_real
     assert again.result.forward is Status.PASS and again.result.backward is Status.PASS
+
+
+def test_calls_of_the_same_name_are_kept_by_step_and_rank(tmp_path):
+    case = recorded_cases(lambda: torch.exp(torch.ones(2)))["Torch.exp.0"]
+    checked = check_case(case, CPU)
+    assert checked.performed is not None
+    (tmp_path / "step9" / "rank3").mkdir(parents=True)
+    (tmp_path / "step9" / "rank3" / "dump.json").write_text("{}")  # of an earlier check
+
+    with ErrorData(tmp_path, "cpu", has_many_parts=True) as data:
+        for step, rank in ((0, 0), (0, 1), (2, 1)):
+            data.add(replace(checked.result, step=step, rank=rank), checked.performed)
+
+    run = open_run(tmp_path)
+    assert [(part.step, part.rank) for part in run.parts] == [(0, 0), (0, 1), (2, 1)]
+    assert all("Torch.exp.0.forward" in part.records for part in run.parts)
+    scripts = {path.name for path in (tmp_path / "scripts").glob("*.py")}
+    assert scripts == {f"{place}.Torch.exp.0.py" for place in ("step0.rank0", "step0.rank1", "step2.rank1")}

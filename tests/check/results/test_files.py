@@ -12,9 +12,9 @@ from torchparity.check.results.tables import write_tables
 from torchparity.errors import ConfigError, DamagedFileError, RunNotFoundError
 
 
-def result(number: int, status: Status = Status.PASS, message: str = "") -> CaseResult:
+def result(number: int, status: Status = Status.PASS, message: str = "", rank: int = 0) -> CaseResult:
     row = Judgement(name=f"Functional.gelu.{number}.forward.output.0", status=status, message=message)
-    return CaseResult(f"Functional.gelu.{number}", status, None, message, (row,))
+    return CaseResult(f"Functional.gelu.{number}", status, None, message, (row,), step=4, rank=rank)
 
 
 def rows(path):
@@ -27,11 +27,12 @@ def test_rows_are_in_the_files_as_soon_as_they_are_added(tmp_path):
         files.add(result(0))
 
         assert rows(files.result) == [
-            ["API name", "Forward Test Success", "Backward Test Success", "Message"],
-            ["Functional.gelu.0", "pass", "", ""],
+            ["API name", "Forward Test Success", "Backward Test Success", "Message", "Step", "Rank"],
+            ["Functional.gelu.0", "pass", "", "", "4", "0"],
         ]
-        assert rows(files.details)[0] == list(DETAILS_HEADER)
+        assert rows(files.details)[0] == [*DETAILS_HEADER, "Step", "Rank"]
         assert rows(files.details)[1][0] == "Functional.gelu.0.forward.output.0"
+        assert rows(files.details)[1][-2:] == ["4", "0"]
 
 
 def test_an_interrupted_check_goes_on_where_it_was(tmp_path):
@@ -43,11 +44,24 @@ def test_an_interrupted_check_goes_on_where_it_was(tmp_path):
     files.result.write_text("".join(lines[:-1]) + "Functional.ge")
 
     with ResultFiles.continued(files.result) as files:
-        assert files.done == {"Functional.gelu.0"}
+        assert files.done == {("Functional.gelu.0", 4, 0)}
         files.add(result(1))
 
     assert [row[0] for row in rows(files.result)[1:]] == ["Functional.gelu.0", "Functional.gelu.1"]
     assert len(rows(files.details)) == 3
+
+
+def test_calls_of_the_same_name_are_told_apart_by_their_rank(tmp_path):
+    with ResultFiles.new(tmp_path) as files:
+        files.add(result(0, rank=0))
+        files.add(result(0, rank=1))
+    lines = files.result.read_text().splitlines(keepends=True)
+    files.result.write_text("".join(lines[:-1]))
+
+    with ResultFiles.continued(files.result) as files:
+        assert files.done == {("Functional.gelu.0", 4, 0)}
+
+    assert [row[-1] for row in rows(files.details)[1:]] == ["0"]
 
 
 def test_a_file_of_another_kind_is_refused(tmp_path):
@@ -79,6 +93,6 @@ def test_other_formats_hold_the_same_rows(tmp_path):
     names += ["accuracy_checking_result.json", "accuracy_checking_result.xlsx"]
     assert sorted(path.name for path in written) == names
     assert (
-        '["Functional.gelu.0","error",null,"It is wrong.","red"]'
+        '["Functional.gelu.0","error",null,"It is wrong.","4","0","red"]'
         in (tmp_path / "accuracy_checking_result.json").read_text()
     )

@@ -143,8 +143,8 @@ def test_the_command_writes_both_tables(tmp_path, files, capsys):
     assert "8 calls, 9 results: 2 pass, 5 error, 2 SKIP" in said
     assert rows[0] == list(RESULT_COLUMNS)
     assert rows[1][:3] == ["Functional.softmax.0", "error", "pass"]
-    assert (cells[0], len(cells), len(DETAILS_COLUMNS)) == (list(DETAILS_COLUMNS), 10, 28)
-    assert {len(row) for row in cells} == {28}
+    assert (cells[0], len(cells), DETAILS_COLUMNS[28:]) == (list(DETAILS_COLUMNS), 10, ("Step", "Rank"))
+    assert {len(row) for row in cells} == {len(DETAILS_COLUMNS)}
 
 
 @pytest.mark.parametrize(("word", "code"), [("error", 1), ("never", 0)])
@@ -177,3 +177,36 @@ def test_it_needs_no_torch():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert done.stdout.strip() == "False"
+
+
+def with_ranks(path, *judgements_of_ranks):
+    """Write the details of a check of several ranks."""
+    rows = [
+        [*judgement.row(), "0", str(rank)]
+        for rank, judgements in enumerate(judgements_of_ranks)
+        for judgement in judgements
+    ]
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([[*DETAILS_HEADER, "Step", "Rank"], *rows])
+    return path
+
+
+def test_calls_of_several_ranks_are_judged_each_beside_its_own(tmp_path, capsys):
+    candidate = with_ranks(tmp_path / "npu.csv", results(0.1), results(3))
+    baseline = with_ranks(tmp_path / "gpu.csv", results(0.1), results(0.1))
+
+    compared = compare_checks(candidate, baseline)
+    cli.main(["api_precision_compare", "-npu", str(candidate), "-gpu", str(baseline), "-o", str(tmp_path)])
+
+    wrong = {call.place for call in compared.calls if call.name == "Functional.softmax.0" and call.forward == "error"}
+    assert wrong == {("0", "1")}
+    assert len(compared.calls) == 16
+    assert "error: step 0, rank 1: Functional.softmax.0, forward\n" in capsys.readouterr().out
+
+
+def test_a_file_without_ranks_is_paired_by_name_alone(tmp_path):
+    candidate = with_ranks(tmp_path / "npu.csv", results(3))
+
+    compared = compare_checks(candidate, details(tmp_path / "gpu.csv", results(0.1)))
+
+    assert {result.message for result in compared.results if str(result.status) == "error"} == {""}

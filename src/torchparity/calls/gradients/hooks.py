@@ -13,6 +13,7 @@ from torch.autograd.graph import Node
 
 from torchparity.calls.gradients.sums import GradientSums, Whole, at_end_of_backward_pass
 from torchparity.calls.guard.boundary import Boundary
+from torchparity.calls.guard.endings import EndingBoundary
 
 Gradient = torch.Tensor
 Places = Sequence[tuple[int, int]]  # places at which gradients pass a node, and the slots of their tensors
@@ -23,7 +24,7 @@ class Hooks(msgspec.Struct, eq=False, gc=False):
     """The name of a call and the function that its hooks tell of gradients, shared by all its hooks."""
 
     name: str
-    boundary: Boundary
+    boundary: Boundary | EndingBoundary
     tell: Callable[[Whole, Whole], None]
 
     def at_end_of_pass(self, settle: Callable[[], Whole]) -> None:

@@ -160,7 +160,7 @@ class CollectiveInterceptor:
                 is_untouched = [tensor._version for tensor in transfer.tensors] == transfer.versions
                 if not is_untouched:
                     transfer.call.inputs.let_go()
-                self._dispatcher.end(transfer.call, _written_arguments(transfer.call))
+                self._dispatcher.end_inside(transfer.call, _written_arguments(transfer.call))
 
     def _report_effects(
         self, audience: Audience, args: tuple[Any, ...], kwargs: dict[str, Any], *, is_under_way: bool

@@ -3,7 +3,7 @@
 from torchparity.check.cases.arguments import Arguments, DeviceWord, DtypeWord, Input, rebuilt
 from torchparity.check.cases.case import Case, cases_of
 from torchparity.check.cases.drawing import Draws
-from torchparity.check.cases.duplicates import without_duplicates
+from torchparity.check.cases.duplicates import form_of, without_duplicates
 from torchparity.check.cases.operators import is_operator
 from torchparity.check.cases.refusal import CannotRun
 from torchparity.check.cases.skips import reason_to_skip
@@ -17,6 +17,7 @@ __all__ = [
     "DtypeWord",
     "Input",
     "cases_of",
+    "form_of",
     "is_operator",
     "reason_to_skip",
     "rebuilt",

@@ -13,13 +13,14 @@ def without_duplicates(cases: Iterable[Case]) -> Iterator[Case]:
     """Yield the first of the calls that share API, shapes, dtypes and all other arguments."""
     known: set[str] = set()
     for case in cases:
-        form = _form(case)
+        form = form_of(case)
         if form not in known:
             known.add(form)
             yield case
 
 
-def _form(case: Case) -> str:
+def form_of(case: Case) -> str:
+    """Return what calls have in common that differ in nothing but the values of their tensors."""
     forward = case.forward
     return repr((case.api, _plain(forward.input_args), _plain(forward.input_kwargs), case.backward is not None))
 

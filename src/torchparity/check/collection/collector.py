@@ -15,7 +15,7 @@ from torchparity.errors import ConfigError
 from torchparity.recording.in_memory import handing_session
 from torchparity.recording.process import close_at_exit
 from torchparity.recording.session import Session
-from torchparity.storage import InfoWriter, MemoryPart
+from torchparity.storage import InfoWriter, MemoryPart, write_run_ut_settings
 from torchparity.text import counted
 
 _log = logging.getLogger("torchparity")
@@ -98,6 +98,8 @@ class Collector:
         settings = self._settings
         self._writer = InfoWriter(settings.folder, os.getpid(), real_data=settings.real_data)
         self._writer.add(part)
+        if settings.error_data_folder is not None:
+            write_run_ut_settings(self._writer.forward, settings.error_data_folder)
 
     def _tell_end(self, missing: Sequence[str]) -> None:
         if self._is_replacing or self._is_told or get_worker_info() is not None:

@@ -39,3 +39,9 @@ class CollectionSettings:
     def folder(self) -> Path:
         """The folder of the files."""
         return Path(self.dump_path).expanduser()
+
+    @property
+    def error_data_folder(self) -> Path | None:
+        """The folder in which run_ut shall save what fails; None: the one that it is started in."""
+        given = Path(self.error_data_path).expanduser()
+        return None if given == Path() else given

@@ -1,6 +1,6 @@
 """Results of a check: a row for each API, a row for each output, in files that grow while the check runs."""
 
-from torchparity.check.results.case_result import CaseResult, skipped_case
+from torchparity.check.results.case_result import CallKey, CaseResult, skipped_case
 from torchparity.check.results.files import ResultFiles
 
-__all__ = ["CaseResult", "ResultFiles", "skipped_case"]
+__all__ = ["CallKey", "CaseResult", "ResultFiles", "skipped_case"]

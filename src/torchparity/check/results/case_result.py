@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from torchparity.check.judging import Judgement, Status, join
+
+
+class CallKey(NamedTuple):
+    """One call of a run: the calls of every step and rank have the same names."""
+
+    name: str
+    step: int
+    rank: int
 
 
 @dataclass(frozen=True)
@@ -16,6 +25,13 @@ class CaseResult:
     backward: Status | None
     message: str
     details: tuple[Judgement, ...] = ()
+    step: int = 0
+    rank: int = 0
+
+    @property
+    def key(self) -> CallKey:
+        """The call, among all of the run's."""
+        return CallKey(self.name, self.step, self.rank)
 
     @property
     def status(self) -> Status:
@@ -28,6 +44,7 @@ class CaseResult:
         return self.status is Status.ERROR
 
 
-def skipped_case(name: str, reason: str, *, has_backward: bool) -> CaseResult:
+def skipped_case(call: CallKey, reason: str, *, has_backward: bool) -> CaseResult:
     """Return the row of a call that was not run."""
-    return CaseResult(name, Status.SKIP, Status.SKIP if has_backward else None, f"{reason}.")
+    backward = Status.SKIP if has_backward else None
+    return CaseResult(call.name, Status.SKIP, backward, f"{reason}.", step=call.step, rank=call.rank)

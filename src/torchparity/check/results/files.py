@@ -7,12 +7,12 @@ was at; `continued` goes on from there.
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TextIO
 
-from torchparity.check.results.case_result import CaseResult
+from torchparity.check.results.case_result import CallKey, CaseResult
 from torchparity.check.results.rows import (
     DETAILS_HEADER,
     RESULT_HEADER,
@@ -30,9 +30,9 @@ DETAILS_STEM = "accuracy_checking_details"
 
 
 class ResultFiles:
-    """The two files of one check, open for more rows; `done` has the names of the APIs that they hold."""
+    """The two files of one check, open for more rows; `done` has the calls that they hold."""
 
-    def __init__(self, result: Path, details: Path, done: Sequence[str]) -> None:
+    def __init__(self, result: Path, details: Path, done: Iterable[CallKey]) -> None:
         self.result, self.details, self.done = result, details, frozenset(done)
         self._files = [_opened(details), _opened(result)]
         self._details, self._result = (csv.writer(file, lineterminator="\n") for file in self._files)
@@ -52,11 +52,11 @@ class ResultFiles:
             raise ConfigError(f"-csv_path {result} is not a file named {RESULT_STEM}….csv, which a check leaves.")
         details = result.with_name(result.name.replace(RESULT_STEM, DETAILS_STEM))
         rows = read_rows(result, RESULT_HEADER)
-        done = {row[0] for row in rows}
-        kept = [row for row in read_rows(details, DETAILS_HEADER) if _call_of(row[0]) in done]
+        done = {call for row in rows if (call := _key(row[0], row)) is not None}
+        kept = [row for row in read_rows(details, DETAILS_HEADER) if _key(_call_of(row[0]), row) in done]
         _write(details, DETAILS_HEADER, kept)
         _write(result, RESULT_HEADER, rows)
-        return cls(result, details, sorted(done))
+        return cls(result, details, done)
 
     def __enter__(self) -> ResultFiles:
         return self
@@ -90,6 +90,13 @@ def _write(path: Path, header: Sequence[str], rows: Sequence[Sequence[str]]) -> 
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(header)
         writer.writerows(rows)
+
+
+def _key(name: str | None, row: Sequence[str]) -> CallKey | None:
+    """Return the call that a row belongs to; None where its last cells are no step and rank."""
+    step, rank = row[-2:]
+    is_whole = name is not None and step.isdecimal() and rank.isdecimal()
+    return CallKey(name or "", int(step), int(rank)) if is_whole else None
 
 
 def _call_of(item: str) -> str | None:

@@ -6,22 +6,24 @@ import csv
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from torchparity.check.judging import DETAILS_HEADER
+from torchparity.check.judging import DETAILS_HEADER as JUDGEMENT_HEADER
 from torchparity.check.results.case_result import CaseResult
 from torchparity.errors import DamagedFileError, RunNotFoundError
 
-RESULT_HEADER = ("API name", "Forward Test Success", "Backward Test Success", "Message")
+PLACE_COLUMNS = ("Step", "Rank")
+RESULT_HEADER = ("API name", "Forward Test Success", "Backward Test Success", "Message", *PLACE_COLUMNS)
+DETAILS_HEADER = (*JUDGEMENT_HEADER, *PLACE_COLUMNS)
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 def result_row(result: CaseResult) -> list[str]:
     """Return the row of an API; a direction that the run has not is a blank."""
-    return [result.name, str(result.forward or ""), str(result.backward or ""), result.message]
+    return [result.name, str(result.forward or ""), str(result.backward or ""), result.message, *_place(result)]
 
 
 def detail_rows(result: CaseResult) -> list[list[str]]:
     """Return the rows of an API's outputs and gradients."""
-    return [judgement.row() for judgement in result.details]
+    return [[*judgement.row(), *_place(result)] for judgement in result.details]
 
 
 def guarded(row: Iterable[str]) -> list[str]:
@@ -43,12 +45,13 @@ def read_rows(path: Path, header: Sequence[str]) -> list[list[str]]:
     return [row for row in rows[1:] if len(row) == len(header)]
 
 
+def _place(result: CaseResult) -> list[str]:
+    return [str(result.step), str(result.rank)]
+
+
 def _is_number(cell: str) -> bool:
     try:
         float(cell)
     except ValueError:
         return False
     return True
-
-
-__all__ = ["DETAILS_HEADER", "RESULT_HEADER", "detail_rows", "guarded", "read_rows", "result_row"]

@@ -12,7 +12,7 @@ from torchparity.check.judging.limits import has_standard
 from torchparity.check.judging.outcome import Status, join
 from torchparity.check.judging.standard_rules import StandardResult, apply_standard
 from torchparity.check.judging.standards import Standard, level_of, standard_of
-from torchparity.check.two_checks.details_file import DetailsRow, read_details
+from torchparity.check.two_checks.details_file import NO_PLACE, DetailsRow, Place, read_details
 from torchparity.check.two_checks.tables import CallCompared, ResultCompared, write_tables
 from torchparity.errors import ConfigError
 
@@ -41,18 +41,23 @@ class ChecksCompared:
 
 def compare_checks(candidate: Path, baseline: Path) -> ChecksCompared:
     """Judge the candidate's details beside the baseline's; raise `ConfigError` where they share no result."""
-    tested, beside = read_details(candidate), {row.name: row for row in read_details(baseline)}
-    if tested and not any(row.name in beside for row in tested):
+    tested, beside = read_details(candidate), read_details(baseline)
+    by_name, by_place = {row.name: row for row in reversed(beside)}, {(row.place, row.name): row for row in beside}
+    if tested and not any(row.name in by_name for row in tested):
         raise ConfigError(
             f"{candidate} and {baseline} share no result: the first has {tested[0].name!r}, the second "
-            f"{next(iter(beside), 'none at all')!r}; they must come from checks of the same calls."
+            f"{next((row.name for row in beside), 'none at all')!r}; they must come from checks of the same calls."
         )
-    results = [_compare(row, beside.get(row.name)) for row in tested]
+    if any(row.place == NO_PLACE for row in (*tested[:1], *beside[:1])):
+        pairs = [(row, by_name.get(row.name)) for row in tested]
+    else:
+        pairs = [(row, by_place.get((row.place, row.name))) for row in tested]
+    results = [_compare(row, other) for row, other in pairs]
     return ChecksCompared(results, _calls(tested, results))
 
 
 def _compare(tested: DetailsRow, baseline: DetailsRow | None) -> ResultCompared:
-    unjudged = ResultCompared(tested.name, Status.SKIP, None, StandardResult(Status.SKIP), "")
+    unjudged = ResultCompared(tested.name, tested.place, Status.SKIP, None, StandardResult(Status.SKIP), "")
     if tested.status == _SKIPPED:
         return replace(unjudged, message="The candidate's check skipped it.")
     form = float_format(tested.dtype)
@@ -70,7 +75,7 @@ def _compare(tested: DetailsRow, baseline: DetailsRow | None) -> ResultCompared:
     result = apply_standard(standard, tested.metrics, of_baseline, is_half=is_half, level=level)
     if result is None:
         return replace(unjudged, message=said)
-    return ResultCompared(tested.name, result.status, standard, result, said)
+    return ResultCompared(tested.name, tested.place, result.status, standard, result, said)
 
 
 def _usable(row: DetailsRow, listed: Standard) -> Standard | None:
@@ -82,14 +87,14 @@ def _usable(row: DetailsRow, listed: Standard) -> Standard | None:
 
 
 def _calls(rows: Iterable[DetailsRow], results: Iterable[ResultCompared]) -> list[CallCompared]:
-    by_call: dict[str, list[tuple[DetailsRow, ResultCompared]]] = {}
+    by_call: dict[tuple[Place, str], list[tuple[DetailsRow, ResultCompared]]] = {}
     for row, result in zip(rows, results, strict=True):
-        by_call.setdefault(row.call, []).append((row, result))
-    return [_call(name, pairs) for name, pairs in by_call.items()]
+        by_call.setdefault((row.place, row.call), []).append((row, result))
+    return [_call(name, place, pairs) for (place, name), pairs in by_call.items()]
 
 
-def _call(name: str, pairs: list[tuple[DetailsRow, ResultCompared]]) -> CallCompared:
+def _call(name: str, place: Place, pairs: list[tuple[DetailsRow, ResultCompared]]) -> CallCompared:
     forward = join(result.status for row, result in pairs if row.record.direction == "forward")
     backward = join(result.status for row, result in pairs if row.record.direction == "backward")
     said = dict.fromkeys(result.message for _, result in pairs if result.message)
-    return CallCompared(name, forward, backward, " ".join(said))
+    return CallCompared(name, place, forward, backward, " ".join(said))

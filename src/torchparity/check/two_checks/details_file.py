@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from torchparity.check.judging.judgement import DETAILS_HEADER, METRICS, Metrics
 from torchparity.errors import DamagedFileError, RecordNameError, RunNotFoundError
@@ -16,6 +17,19 @@ _FIRST_METRIC = 4
 _STATUS, _MESSAGE = DETAILS_HEADER.index("Status"), DETAILS_HEADER.index("Message")
 
 
+_PLACE_COLUMNS = ("Step", "Rank")  # msprobe's files have none
+
+
+class Place(NamedTuple):
+    """Step and rank of a result, as the file has them."""
+
+    step: str
+    rank: str
+
+
+NO_PLACE = Place("", "")
+
+
 @dataclass(frozen=True, slots=True)
 class DetailsRow:
     """One result of a check, as its details hold it."""
@@ -25,6 +39,7 @@ class DetailsRow:
     dtype: str
     status: str
     metrics: Metrics
+    place: Place = NO_PLACE
 
     @property
     def call(self) -> str:
@@ -37,7 +52,9 @@ def read_details(path: Path) -> list[DetailsRow]:
     rows = _cells(path)
     if not rows or len(rows[0]) < _COLUMNS or rows[0][0].strip() != DETAILS_HEADER[0]:
         raise DamagedFileError(path, f"it is not a details file, whose {_COLUMNS} columns begin with 'API Name'")
-    found = (_row(cells) for cells in rows[1:] if len(cells) >= _STATUS + 1)
+    header = [cell.strip() for cell in rows[0]]
+    columns = [header.index(name) for name in _PLACE_COLUMNS if name in header]
+    found = (_row(cells, columns) for cells in rows[1:] if len(cells) >= _STATUS + 1)
     return [row for row in found if row is not None]
 
 
@@ -53,7 +70,7 @@ def _cells(path: Path) -> list[list[str]]:
         raise DamagedFileError(path, f"it cannot be read as csv ({error})") from None
 
 
-def _row(cells: list[str]) -> DetailsRow | None:
+def _row(cells: list[str], columns: list[int]) -> DetailsRow | None:
     name = cells[0].strip()
     try:
         record, _ = split_item(name)
@@ -61,7 +78,9 @@ def _row(cells: list[str]) -> DetailsRow | None:
         return None
     numbers = cells[_FIRST_METRIC : _FIRST_METRIC + len(METRICS)]
     metrics = Metrics(**{field: _number(cell) for field, cell in zip(METRICS, numbers, strict=True)})
-    return DetailsRow(name, record, cells[2].strip(), cells[_STATUS].strip().lower(), metrics)
+    has_place = len(columns) == len(_PLACE_COLUMNS) and len(cells) > max(columns)
+    place = Place(*(cells[column].strip() for column in columns)) if has_place else NO_PLACE
+    return DetailsRow(name, record, cells[2].strip(), cells[_STATUS].strip().lower(), metrics, place)
 
 
 def _number(cell: str) -> float | None:

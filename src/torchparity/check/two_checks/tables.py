@@ -14,10 +14,11 @@ from torchparity.check.judging.judgement import number_cell
 from torchparity.check.judging.outcome import Status
 from torchparity.check.judging.standard_rules import StandardResult
 from torchparity.check.judging.standards import Standard
+from torchparity.check.two_checks.details_file import Place
 from torchparity.records import Table
 from torchparity.report.formats import TableFormat
 
-RESULT_COLUMNS = ("API Name", "Forward Test Success", "Backward Test Success", "Message")
+RESULT_COLUMNS = ("API Name", "Forward Test Success", "Backward Test Success", "Message", "Step", "Rank")
 DETAILS_COLUMNS = (
     "API Name",
     *("small-value error ratio", "small-value error result"),
@@ -31,7 +32,7 @@ DETAILS_COLUMNS = (
     *("bitwise error rate", "bitwise result"),
     *("mean ULP error", "share of ULP error above threshold", "ULP share ratio", "ULP result"),
     *("double thousandth", "double thousandth result"),
-    *("result", "algorithm", "Message"),
+    *("result", "algorithm", "Message", "Step", "Rank"),
 )
 _WITH_RESULT = (
     *("small_value_error_share", "rmse", "max_relative", "mean_relative", "error_balance"),
@@ -46,6 +47,7 @@ class ResultCompared:
     """One result of the candidate's check, judged beside the baseline's."""
 
     name: str
+    place: Place
     status: Status
     standard: Standard | None
     result: StandardResult
@@ -58,7 +60,7 @@ class ResultCompared:
             cells += self._pair(name)
         cells += [self._pair("mean_ulp")[0], self._pair("ulp_share")[0], *self._pair("ulp_share_ratio")]
         cells += self._pair("within_thousandth")
-        return [*cells, str(self.status), str(self.standard or ""), self.message]
+        return [*cells, str(self.status), str(self.standard or ""), self.message, *self.place]
 
     def _pair(self, name: str) -> list[str]:
         judged = self.result.metrics.get(name)
@@ -70,13 +72,14 @@ class CallCompared:
     """One call: the worst of its results in each direction."""
 
     name: str
+    place: Place
     forward: Status | None
     backward: Status | None
     message: str
 
     def cells(self) -> list[str]:
         """Return the cells of this row, as `RESULT_COLUMNS` names them."""
-        return [self.name, str(self.forward or ""), str(self.backward or ""), self.message]
+        return [self.name, str(self.forward or ""), str(self.backward or ""), self.message, *self.place]
 
 
 def write_tables(

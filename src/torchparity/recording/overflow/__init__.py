@@ -5,4 +5,5 @@ flags           the overflow flags of devices that saturate, read and never clea
 loss_scaling    what a GradScaler does on purpose
 arguments       a call's arguments, kept for when it turns out to have overflowed
 recorder        the listener
+ptdbg           the error with which ptdbg_ascend stops a training
 """
