@@ -7,7 +7,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, TypeVar
+from typing import IO, Any, TypeVar
 from xml.etree import ElementTree
 
 from torchparity.errors import DamagedFileError, UnsafeFileError
@@ -64,7 +64,7 @@ def _shared_texts(path: Path, book: zipfile.ZipFile) -> list[str]:
 
 def _elements(path: Path, file: IO[bytes], wanted: str) -> Iterator[ElementTree.Element]:
     """Yield the elements of a name as they are read; what was read before is forgotten."""
-    parser: ElementTree.XMLPullParser = ElementTree.XMLPullParser(("start", "end"))
+    parser: ElementTree.XMLPullParser[Any] = ElementTree.XMLPullParser(("start", "end"))
     around: list[ElementTree.Element] = []
     end = b""
     while part := file.read(_BYTES_AT_ONCE):
@@ -83,7 +83,7 @@ def _elements(path: Path, file: IO[bytes], wanted: str) -> Iterator[ElementTree.
     parser.close()
 
 
-def _of_elements(parser: ElementTree.XMLPullParser) -> Iterator[tuple[str, ElementTree.Element]]:
+def _of_elements(parser: ElementTree.XMLPullParser[Any]) -> Iterator[tuple[str, ElementTree.Element]]:
     for entry in parser.read_events():
         event, element = entry[0], entry[-1]
         if isinstance(element, ElementTree.Element):
