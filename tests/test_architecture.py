@@ -233,7 +233,9 @@ def test_nothing_unpickles():
 
 
 def test_looking_at_runs_imports_no_torch():
-    names = [module.name for module in MODULES if module.package in (*GROUND, "storage", "comparing", "merging", "report")]
+    names = [
+        module.name for module in MODULES if module.package in (*GROUND, "storage", "comparing", "merging", "report")
+    ]
     names += ["tensors", "kernels.cpu", "kernels.reference", "kernels.pairs", "cli.show", "cli.convert", "cli.compare"]
     names += ["cli.merge"]
     names += ["cli.run", "running"]  # which load torch when the script does

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import tarfile
-
-import openpyxl
 import polars as pl
 import pytest
 
-from tests.support.golden import RANKS, needs_ranks
+from tests.support.golden import needs_ranks
+from tests.support.golden_ranks import cells, unpacked
 from torchparity.cli import main
 
 pytestmark = needs_ranks
@@ -17,23 +15,13 @@ FILES, SHEETS, CELLS = 19, 100, 16_128  # as its README counts them; sheets that
 
 @pytest.fixture(scope="module")
 def golden(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("ranks")
-    with tarfile.open(RANKS) as archive:
-        wanted = [entry for entry in archive if entry.name.removeprefix("./").split("/")[0] in ("cfg", "expected")]
-        archive.extractall(folder, wanted, filter="data")
-    return folder
+    return unpacked(tmp_path_factory.mktemp("ranks"), "cfg", "expected")
 
 
 def cases(golden):
     """Yield msprobe's results, the configuration and the workbook that it made of them."""
     for book in sorted(golden.glob("expected/*/merge-*/*.xlsx")):
         yield book.parents[1] / "compare", golden / "cfg" / f"{book.parent.name.removeprefix('merge-')}.yaml", book
-
-
-def cells(path):
-    """Return the cells of a workbook by sheet, row and column."""
-    sheets = openpyxl.load_workbook(path).worksheets
-    return {sheet.title: [list(row) for row in sheet.iter_rows(values_only=True)] for sheet in sheets}
 
 
 def merged(results, config, out):

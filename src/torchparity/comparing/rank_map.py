@@ -11,7 +11,7 @@ from torchparity.comparing.judging.evidence.operators import communicates
 from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.comparing.pairing.items import Side
 from torchparity.errors import ConfigError
-from torchparity.records import ValueLeaf
+from torchparity.records import GroupLeaf, ValueLeaf
 
 _PAIR = re.compile(r"(\d{1,18})(?:-(\d{1,18}))?:(\d{1,18})(?:-(\d{1,18}))?", re.ASCII)
 _MOST_RANKS = 1 << 20
@@ -81,6 +81,13 @@ def _ranks(first: str, last: str | None) -> Sequence[int]:
 
 
 def _are_partners(mine: Side | None, other: Side | None, rank_map: Mapping[int, int]) -> bool:
-    leaves = [side.leaf for side in (mine, other) if side is not None]
-    numbers = [leaf.value for leaf in leaves if isinstance(leaf, ValueLeaf) and leaf.type == "int"]
-    return len(numbers) == 2 and rank_map.get(numbers[0]) == numbers[1]
+    """Tell whether two arguments name ranks that are compared with each other: a peer, or a group of processes."""
+    left, right = (_named_ranks(side) for side in (mine, other))
+    return left is not None and [rank_map.get(rank) for rank in left] == right
+
+
+def _named_ranks(side: Side | None) -> list[int] | None:
+    leaf = side.leaf if side is not None else None
+    if isinstance(leaf, GroupLeaf):
+        return list(leaf.ranks)
+    return [leaf.value] if isinstance(leaf, ValueLeaf) and leaf.type == "int" else None
