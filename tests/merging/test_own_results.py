@@ -24,7 +24,7 @@ def golden(tmp_path_factory):
 
 
 def is_same(ours, theirs):
-    """Tell whether cells are equal up to a millionth: msprobe computes in float32, and its xlsx files have 16 digits."""
+    """Tell whether cells are equal up to a millionth: msprobe computes in float32 and writes 16 digits."""
     if ours == theirs:
         return True
     mine, their = ([float(number) for number in NUMBER.findall(str(cell))] for cell in (ours, theirs))
