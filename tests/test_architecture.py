@@ -71,10 +71,11 @@ ALLOWED = {
     },
     "overflow": {"check", "errors", "naming", "overwrites", "records", "storage", "tensors"},
     "in_lockstep": {"calls", "comparing", "devices", "errors", "recording", "storage"},
+    "merging": {"errors", "naming", "report", "text", "whole_file"},
     "report": {"errors", "naming", "records", "summaries", "text", "whole_file"},
     "cli": {
         *("comparing", "config", "errors", "kernels", "naming", "plugins", "records", "report", "storage"),
-        *("version", "text", "running", "check", "overflow"),
+        *("version", "text", "running", "check", "overflow", "merging"),
     },
     "__main__": {"cli"},
     "": {
@@ -232,8 +233,11 @@ def test_nothing_unpickles():
 
 
 def test_looking_at_runs_imports_no_torch():
-    names = [module.name for module in MODULES if module.package in (*GROUND, "storage", "comparing", "report")]
+    names = [
+        module.name for module in MODULES if module.package in (*GROUND, "storage", "comparing", "merging", "report")
+    ]
     names += ["tensors", "kernels.cpu", "kernels.reference", "kernels.pairs", "cli.show", "cli.convert", "cli.compare"]
+    names += ["cli.merge"]
     names += ["cli.run", "running"]  # which load torch when the script does
     code = "import sys\n" + "".join(f"import torchparity.{name}\n" for name in names) + "print('torch' in sys.modules)"
 

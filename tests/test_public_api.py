@@ -34,6 +34,7 @@ PUBLIC = {
     "ValueLeaf",
     "capture",
     "compare",
+    "compare_distributed",
     "describe",
     "from_torch",
     "lockstep",

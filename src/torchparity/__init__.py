@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from torchparity.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from torchparity.comparing import Comparison, compare
+    from torchparity.comparing import Comparison, compare, compare_distributed
     from torchparity.descriptions import describe
     from torchparity.errors import ParityError
     from torchparity.in_lockstep import LockstepResult, lockstep
@@ -41,6 +41,7 @@ __all__ = [
     "ValueLeaf",
     "capture",
     "compare",
+    "compare_distributed",
     "describe",
     "from_torch",
     "lockstep",
@@ -70,6 +71,7 @@ _HOME = {
     "ValueLeaf": "records",
     "capture": "recording",
     "compare": "comparing",
+    "compare_distributed": "comparing",
     "describe": "descriptions",
     "from_torch": "tensors.torch_tensors",
     "lockstep": "in_lockstep",

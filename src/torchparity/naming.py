@@ -34,6 +34,9 @@ _MODULE = re.compile(
     r"(?:(?P<direction>forward|backward)\.(?P<call>\d{1,18})|(?P<grad>parameters_grad)(?:\.(?P<event>\d{1,18}))?)",
     re.ASCII,
 )
+_MODULE_AS_API = re.compile(
+    r"(?P<module>Module\..+)\.(?P<call>\d{1,18})(?:\.(?P<direction>forward|backward))?", re.ASCII
+)
 _DEBUG = re.compile(r"(?P<operator>.+)\.(?P<call>\d{1,18})\.debug", re.ASCII)
 _PTDBG = re.compile(
     r"(?P<type>[A-Za-z][A-Za-z0-9]*)_(?P<operator>.+)_(?P<call>\d{1,18})_(?P<direction>forward|backward)", re.ASCII
@@ -214,6 +217,18 @@ def family_of(name: str) -> str:
     """Return what all calls share in both directions, as `RecordName.family`; a name of no grammar stays as it is."""
     ending = _ENDING.search(name)
     return name if ending is None else name[: ending.start()]
+
+
+def call_spellings(beginning: str) -> list[str]:
+    """Return a beginning of names as records spell it: modules have the direction before the number of the call.
+
+    `Module.fc.Linear.0.forward`, in the order of an API's name, stands for `Module.fc.Linear.forward.0` too.
+    """
+    parts = _MODULE_AS_API.fullmatch(beginning) if is_module_name(beginning) else None
+    if parts is None:
+        return [beginning]
+    directions = [parts["direction"]] if parts["direction"] else ["forward", "backward"]
+    return [beginning, *(f"{parts['module']}.{direction}.{parts['call']}" for direction in directions)]
 
 
 def split_item(text: str) -> tuple[RecordName, str]:

@@ -309,7 +309,7 @@ def test_the_analysis_of_several_steps_and_ranks_overwrites_nothing(tmp_path, ca
     assert main(["compare", str(left), str(right), "-o", str(out), "-da", "--format", "json"]) == 0
 
     printed = [line.strip() for line in capsys.readouterr().out.splitlines() if line.startswith("  ")]
-    assert len(printed) == len(set(printed)) == len(list(out.iterdir())) == 13
+    assert len(printed) == len(set(printed)) == len(list(out.iterdir())) == 14
     nodes = json.loads(next(out.glob("diff_analyze_*.json")).read_text())
     assert [node[0]["op_name"] for node in nodes.values()] == ["Torch.exp.0.forward"] * 2  # of the first step
 

@@ -13,7 +13,7 @@ import gc
 import os
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,8 +22,6 @@ from torchparity import plugins
 if TYPE_CHECKING:
     from torchparity.comparing import Alignment, Comparison, Options
     from torchparity.comparing.first_step import FirstStep
-
-_MOST_OTHERS = 5
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -63,6 +61,14 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--after", metavar="PATTERN", help="look for the first difference behind this record or module")
     parser.add_argument(
         "--tolerance", metavar="X", help="relative deviation that counts as rounding, in place of the derived ones"
+    )
+    parser.add_argument(
+        "--rank-map",
+        metavar="MAP",
+        help="candidate's ranks and the baseline's to compare them with: 0:4,1:5 or 0-3:4-7; by default equal numbers",
+    )
+    parser.add_argument(
+        "--all-steps", action="store_true", help="every step of the runs, also where a step folder is named"
     )
     parser.add_argument("--json", action="store_true", help="print the answer as one JSON object for programs")
     parser.add_argument("--format", default=None, metavar="LIST", help=f"tables to write, of {','.join(_formats())}")
@@ -131,32 +137,22 @@ def _report_checksums(checksums: FirstStep, options: Namespace, *, is_all: bool)
 
 
 def _report(comparison: Comparison, written: Sequence[Path], options: Namespace) -> None:
+    from torchparity.cli.terminal.comparison import answer_lines, file_lines, log_lines
     from torchparity.comparing import json_text
     from torchparity.text import one_line
 
     if _is_logged(options):
-        _log(comparison)
+        for lines in log_lines(comparison):
+            print("".join(f"{one_line(line)}\n" for line in lines), end="", file=sys.stderr)
     for note in comparison.notes:
         print(f"torchparity: {one_line(note)}", file=sys.stderr)
     if options.json:
         print(json_text(comparison, fail_on=options.fail_on, files=written))
         return
-    for line in _answer(comparison):
+    for line in answer_lines(comparison):
         print(one_line(line))
-    print(_summary(comparison))
-    for path in written:
-        print(f"  {path}")
-
-
-def _answer(comparison: Comparison) -> Iterator[str]:
-    """Yield the headline, the independent others, the facts beside them, each step's loss, and what to do next."""
-    from torchparity.comparing import step_lines
-
-    yield comparison.headline()
-    yield from (f"Also: {sentence}" for sentence in comparison.other_findings()[:_MOST_OTHERS])
-    yield from (f"Note: {remark}" for remark in comparison.verdict.remarks)
-    yield from step_lines(comparison.parts)
-    yield f"Next: {comparison.advice()}"
+    for line in file_lines(written):
+        print(line)
 
 
 def _asked(options: Namespace) -> tuple[Path, Path, Options, Path | None]:
@@ -187,7 +183,7 @@ def _settings(
     options: Namespace, *, by: Alignment, stacks: bool | None = None, stack_path: str | None = None
 ) -> Options:
     """Return how to compare; `by` is how records are paired unless the command line says otherwise."""
-    from torchparity.comparing import Options, read_mapping
+    from torchparity.comparing import Options, parse_rank_map, read_mapping
 
     return Options(
         by="fuzzy" if options.fuzzy_match else options.align or by,
@@ -199,6 +195,8 @@ def _settings(
         ignore=tuple(options.ignore),
         after=options.after,
         tolerance=_number(options.tolerance),
+        rank_map=parse_rank_map(options.rank_map) if options.rank_map is not None else {},
+        all_steps=options.all_steps,
         writes_tables=options.output_path is not None or options.input_path is not None or options.diff_analyze,
     )
 
@@ -247,45 +245,3 @@ def _is_logged(options: Namespace) -> bool:
     from torchparity.config import load_compare_config
 
     return options.input_path is not None and load_compare_config(options.input_path).is_print_compare_log
-
-
-def _log(comparison: Comparison) -> None:
-    from torchparity.text import one_line
-
-    for part in comparison.parts:
-        lines = [
-            f"rank {part.rank}: {row.candidate.name} against {row.baseline.name}: {row.verdict or 'no warning'}"
-            for row in part.rows
-            if row.candidate is not None and row.baseline is not None
-        ]
-        print("".join(f"{one_line(line)}\n" for line in lines), end="", file=sys.stderr)
-
-
-def _summary(comparison: Comparison) -> str:
-    from torchparity.text import counted
-
-    counts = comparison.counts()
-    words = {
-        "name": "paired by name",
-        "realigned": "re-aligned",
-        "renamed": "renamed",
-        "fuzzy": "paired fuzzily",
-        "candidate only": "in the candidate alone",
-        "baseline only": "in the baseline alone",
-    }
-    said = ", ".join(f"{counts[key]} {text}" for key, text in words.items() if counts[key])
-    records = counted(sum(counts.values()), "record")
-    return f"{records}: {said or 'nothing to pair'}; {_rows(comparison)}."
-
-
-def _rows(comparison: Comparison) -> str:
-    """Return how many rows were compared, and by what each."""
-    from torchparity.text import counted
-
-    by = comparison.rows_compared()
-    rows = f"{counted(by.total(), 'row')} compared"
-    each = [f"{by[measure]} by {measure}" for measure in ("values", "statistics", "checksums", "shapes") if by[measure]]
-    each += [counted(by["arguments"], "argument")] if by["arguments"] else []
-    if len(each) == 1 and not by["arguments"]:
-        return f"{rows} {each[0].partition(' ')[2]}"
-    return f"{rows}: {', '.join(each)}" if each else rows

@@ -7,7 +7,7 @@ judging/    where the runs part and why: evidence/, search/, and wording/ for on
 msprobe/    msprobe's columns, words, verdicts, messages, colours and files
 """
 
-from torchparity.comparing.entry import compare
+from torchparity.comparing.entry import compare, compare_distributed
 from torchparity.comparing.json_answer import answer, json_text
 from torchparity.comparing.judging.verdict import Agreement, Finding, Kind, Verdict
 from torchparity.comparing.judging.wording.exit_codes import FailOn, exit_code
@@ -21,6 +21,8 @@ from torchparity.comparing.measuring.item_comparison import (
 from torchparity.comparing.options import Options
 from torchparity.comparing.pairing.mapping import read_mapping
 from torchparity.comparing.pairing.records import Alignment
+from torchparity.comparing.rank_map import parse_rank_map
+from torchparity.comparing.rank_summary import RankSummary, summary_lines
 from torchparity.comparing.runs import Comparison, compare_runs
 from torchparity.comparing.step_lines import step_lines
 
@@ -35,14 +37,18 @@ __all__ = [
     "Kind",
     "NotCompared",
     "Options",
+    "RankSummary",
     "Reason",
     "StatisticsDifference",
     "Verdict",
     "answer",
     "compare",
+    "compare_distributed",
     "compare_runs",
     "exit_code",
     "json_text",
+    "parse_rank_map",
     "read_mapping",
     "step_lines",
+    "summary_lines",
 ]

@@ -1,4 +1,6 @@
-"""The function `compare`: `compare(candidate, baseline)`, and msprobe's `compare(input_param, output_path, ...)`."""
+"""The functions `compare(candidate, baseline)`, and msprobe's `compare(input_param, output_path, ...)` and
+`compare_distributed(npu_dump_dir, bench_dump_dir, output_path, ...)`.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +13,7 @@ from typing import ParamSpec, TypeVar, get_args, overload
 from torchparity.comparing.options import Options
 from torchparity.comparing.pairing.mapping import read_mapping
 from torchparity.comparing.pairing.records import Alignment
+from torchparity.comparing.rank_map import given_rank_map
 from torchparity.comparing.runs import Comparison, compare_runs
 from torchparity.errors import ConfigError, nearest
 
@@ -46,6 +49,7 @@ def compare(
     ignore: Sequence[str] = (),
     after: str | None = None,
     tolerance: float | None = None,
+    rank_map: str | Mapping[int, int] | None = None,
 ) -> Comparison: ...
 
 
@@ -78,6 +82,7 @@ def compare(
     ignore: Sequence[str] = (),
     after: str | None = None,
     tolerance: float | None = None,
+    rank_map: str | Mapping[int, int] | None = None,
 ) -> Comparison:
     """Compare two runs.
 
@@ -86,7 +91,8 @@ def compare(
     order in which they ran, by name alone, or fuzzily as msprobe does; the mappings are YAML files
     that name items and modules that belong together; `highlight` colours suspicious rows. `ignore` and `after` go
     past records where a difference is expected, each named by itself, by its module's path or by a shell pattern;
-    `tolerance` is a relative deviation that counts as rounding, in place of the derived ones.
+    `tolerance` is a relative deviation that counts as rounding, in place of the derived ones. `rank_map` ("0:4,1:5")
+    says which rank is compared with which of the baseline, by default those of the same number.
 
     With msprobe's mapping of `npu_json_path` and `bench_json_path` the second argument is the
     folder for the results, which are written as `formats`, with the advisor's file where
@@ -108,8 +114,41 @@ def compare(
         ignore=_patterns(ignore),
         after=after,
         tolerance=tolerance,
+        rank_map=given_rank_map(rank_map),
     )
     return compare_runs(candidate, baseline, options)
+
+
+@with_nearest_option
+def compare_distributed(
+    npu_dump_dir: str | Path,
+    bench_dump_dir: str | Path,
+    output_path: str | Path,
+    *,
+    stack_mode: bool = False,
+    auto_analyze: bool = True,
+    fuzzy_match: bool = False,
+    highlight: bool = False,
+    formats: Sequence[str] = ("xlsx",),
+    rank_map: str | Mapping[int, int] | None = None,
+    all_steps: bool = False,
+) -> Comparison:
+    """Compare every rank of two step folders, and write a result for each rank and a summary over them.
+
+    The folder for the results is made if need be. `stack_mode` is msprobe's and changes nothing: call stacks are shown
+    where there are any. `auto_analyze` writes the advisor's file of each rank, `rank_map` ("0:4,1:5") says which
+    ranks belong together, and `all_steps` compares every step of the runs that the folders belong to.
+    """
+    options = Options(
+        by="fuzzy" if fuzzy_match else "name",
+        highlight=highlight,
+        rank_map=given_rank_map(rank_map),
+        all_steps=all_steps,
+        writes_tables=True,
+    )
+    comparison = compare_runs(npu_dump_dir, bench_dump_dir, options)
+    comparison.write(output_path, formats, advice=auto_analyze, names_ranks=True)
+    return comparison
 
 
 def _patterns(ignore: Sequence[str]) -> tuple[str, ...]:

@@ -21,7 +21,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     the candidate with their partners in the baseline; `module_partners` does so too, by what the calls of one module
     have in common (`Module.fc.Linear`), and matches nothing that only looks alike. `ignore` and `after` are patterns
     of records to go past; `tolerance` is the relative deviation that counts as rounding, in place of the derived ones.
-    `writes_tables` says that tables will be wanted, so that what they need can be loaded while values are compared.
+    `rank_map` names ranks of the candidate with those of the baseline, by default those of the same number; `all_steps`
+    asks for every step of the runs where a step is named. `writes_tables` says that tables will be wanted, so that
+    what they need can be loaded while values are compared.
     """
 
     by: Alignment = "order"
@@ -34,6 +36,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     ignore: tuple[str, ...] = ()
     after: str | None = None
     tolerance: float | None = None
+    rank_map: Mapping[int, int] = msgspec.field(default_factory=dict)
+    all_steps: bool = False
     writes_tables: bool = False
 
     def __post_init__(self) -> None:

@@ -24,6 +24,7 @@ from torchparity.comparing.pairing.mapping import (
     with_partner_names,
 )
 from torchparity.comparing.pairing.records import Parents, RecordPair, align, parents_of
+from torchparity.comparing.rank_map import with_partner_ranks
 from torchparity.naming import forward_of, is_module_name
 from torchparity.storage import RunPart
 
@@ -151,7 +152,10 @@ class PartComparison:
         compare = compare_statistics if self.mode == "statistics" else compare_checksums
         if self.mode == "values":
             compare = self._values(groups, progress).compare
-        return [[compare(pair) for pair in group] for group in groups]
+        compared = [[compare(pair) for pair in group] for group in groups]
+        if self._options.rank_map:
+            return [with_partner_ranks(group, self._options.rank_map) for group in compared]
+        return compared
 
     def _values(self, groups: Sequence[Sequence[ItemPair]], progress: Progress) -> ValueComparer:
         values = ValueComparer(self.candidate, self.baseline)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
@@ -23,8 +23,10 @@ from torchparity.comparing.judging.wording.sentences import finding_sentence
 from torchparity.comparing.measuring.item_comparison import ItemComparison, Reason, counted_by_measure
 from torchparity.comparing.options import Options, refuse_unknown_patterns
 from torchparity.comparing.part import PartComparison
-from torchparity.errors import RunNotFoundError
-from torchparity.storage import RunPart, RunReader, open_run
+from torchparity.comparing.part_pairs import pair_parts, run_of
+from torchparity.comparing.rank_summary import RankSummary, rank_summaries
+from torchparity.comparing.result_names import FileNames
+from torchparity.storage import open_run
 
 if TYPE_CHECKING:
     import polars as pl
@@ -153,13 +155,30 @@ class Comparison:
         """Return how many items were compared by what: values, statistics, checksums, shapes, arguments."""
         return counted_by_measure(self.comparisons)
 
-    def write(self, folder: str | Path, formats: Sequence[str] = ("csv",), *, advice: bool = True) -> list[Path]:
-        """Write a table for each part and format, and msprobe's advisor file; return what was written."""
-        from torchparity.comparing.tables import write_tables
+    def rank_summaries(self) -> list[RankSummary]:
+        """Return how many rows of each step and rank differ, and which is the first."""
+        return rank_summaries(self.parts, self.first_divergence)
+
+    def write(
+        self,
+        folder: str | Path,
+        formats: Sequence[str] = ("csv",),
+        *,
+        advice: bool = True,
+        names_ranks: bool = False,
+    ) -> list[Path]:
+        """Write a table for each part and format, a summary over several ranks, and msprobe's advisor files.
+
+        `names_ranks` puts the rank into the names of the files of one rank too. Return what was written.
+        """
+        from torchparity.comparing.tables import write_summary, write_tables
 
         told = self.verdict if advice else None
-        files, notes = write_tables(self.parts, self.timestamp, Path(folder), formats, advice=told)
+        names = FileNames(self.parts, self.timestamp, names_ranks=names_ranks)
+        files, notes = write_tables(self.parts, names, Path(folder), formats, advice=told)
         self.notes += notes
+        if names.has_ranks:
+            files += write_summary(self.rank_summaries(), names, Path(folder), formats)
         return files
 
     def write_analysis(self, folder: str | Path) -> list[Path]:
@@ -187,7 +206,7 @@ class Comparison:
     def _write_as(self, name: str, path: str | Path) -> list[Path]:
         from torchparity.comparing.tables import write_as
 
-        files, notes = write_as(self.parts, self.timestamp, name, Path(path))
+        files, notes = write_as(self.parts, FileNames(self.parts, self.timestamp), name, Path(path))
         self.notes += notes
         return files
 
@@ -199,8 +218,10 @@ def compare_runs(
     show: Show = lambda what, done, of: None,
 ) -> Comparison:
     """Compare every step and rank that both runs have; what only one has is a note."""
-    left, right = open_run(candidate), open_run(baseline)
-    pairs, notes = _paired(left, right)
+    if options.all_steps:
+        candidate, baseline = run_of(candidate), run_of(baseline)
+    found = pair_parts(open_run(candidate), open_run(baseline), options.rank_map)
+    pairs, notes = found.pairs, [*found.notes]
     if {part.info.tool == "msprobe" for pair in pairs[:1] for part in pair} == {True, False}:
         notes.append("one run alone is msprobe's, which has wrong gradients of some calls: trust forward records more.")
     records = ((name, mine.construct) for mine, _ in pairs for name in mine.records) if options.patterns else ()
@@ -216,48 +237,4 @@ def compare_runs(
         notes += [f"candidate: {problem}" for problem in mine.problems]
         notes += [f"baseline: {problem}" for problem in other.problems]
         parts.append(part)
-    parts_alone = len(left.parts) + len(right.parts) - 2 * len(pairs)
-    return Comparison(Path(candidate), Path(baseline), parts, notes, options=options, parts_alone=parts_alone)
-
-
-def _paired(left: RunReader, right: RunReader) -> tuple[list[tuple[RunPart, RunPart]], list[str]]:
-    if len(left.parts) == len(right.parts) == 1:
-        return [(left.parts[0], right.parts[0])], _about_places(left, right)
-    mine, others = _by_place(left), _by_place(right)
-    both = sorted(mine.keys() & others.keys())
-    notes = [*_alone("candidate", mine.keys() - others.keys()), *_alone("baseline", others.keys() - mine.keys())]
-    if not both:
-        raise RunNotFoundError(
-            f"{left.path} and {right.path} have no step and rank in common: the candidate has steps {left.steps} "
-            f"and ranks {left.ranks}, the baseline steps {right.steps} and ranks {right.ranks}."
-        )
-    return [(mine[key], others[key]) for key in both], notes
-
-
-def _alone(side: str, places: Set[tuple[int, int]]) -> Iterator[str]:
-    """Yield a sentence for each row of steps of a rank that one run alone has."""
-    spans: list[tuple[int, int, int]] = []  # rank, first and last step
-    for rank, step in sorted((rank, step) for step, rank in places):
-        if spans and spans[-1][0] == rank and spans[-1][2] == step - 1:
-            spans[-1] = rank, spans[-1][1], step
-        else:
-            spans.append((rank, step, step))
-    for rank, first, last in spans:
-        if first == last:
-            yield f"step {first}, rank {rank} is in the {side} alone and was not compared."
-        else:
-            yield f"steps {first} to {last}, rank {rank} are in the {side} alone and were not compared."
-
-
-def _by_place(run: RunReader) -> dict[tuple[int, int], RunPart]:
-    """Return the parts by step and rank; a single process has rank 0, whatever its own number."""
-    is_process = len(run.ranks) == 1 and all(part.folder.name.startswith("proc") for part in run.parts)
-    return {(part.step, 0 if is_process else part.rank): part for part in run.parts}
-
-
-def _about_places(left: RunReader, right: RunReader) -> list[str]:
-    ((step, rank),), ((other_step, other_rank),) = _by_place(left), _by_place(right)
-    if (step, rank) == (other_step, other_rank):
-        return []
-    other = f"step {other_step}, rank {other_rank} of the baseline"
-    return [f"step {step}, rank {rank} of the candidate is compared with {other}."]
+    return Comparison(Path(candidate), Path(baseline), parts, notes, options=options, parts_alone=found.alone)

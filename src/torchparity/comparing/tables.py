@@ -16,6 +16,8 @@ from torchparity.comparing.msprobe.advisor import advisor_text
 from torchparity.comparing.msprobe.columns import NUMERIC
 from torchparity.comparing.msprobe.first_node import analysis_files
 from torchparity.comparing.part import PartComparison
+from torchparity.comparing.rank_summary import COLUMNS, RankSummary
+from torchparity.comparing.result_names import FileNames
 from torchparity.errors import ConfigError, RunWriteError
 from torchparity.records import Table
 from torchparity.report.formats import TableFormat
@@ -23,7 +25,7 @@ from torchparity.whole_file import whole_file
 
 
 def write_tables(
-    parts: Sequence[PartComparison], timestamp: str, folder: Path, formats: Sequence[str], *, advice: Verdict | None
+    parts: Sequence[PartComparison], names: FileNames, folder: Path, formats: Sequence[str], *, advice: Verdict | None
 ) -> tuple[list[Path], list[str]]:
     """Write a table for each part and format into a folder, and the advisor's file of each part.
 
@@ -36,24 +38,37 @@ def write_tables(
     for part in parts:
         for name in formats:
             plugin = _format(name)
-            title = _file_name("compare_result", part, parts, timestamp)
-            # compare_result_rank0.json is the name that -da has for something else.
-            is_taken = plugin.suffix == ".json" and "_rank" in title
-            stem = _file_name("compare_table", part, parts, timestamp) if is_taken else title
-            written = plugin.write(_table(part, title), folder / f"{stem}{plugin.suffix}")
+            file = folder / names.of_table(part, plugin.suffix)
+            written = plugin.write(_table(part, file.stem), file)
             files += written.files
             notes += written.notes
         if advice is not None:
             text = advisor_text(part.rows, part.mode, advice, step=part.step, rank=part.rank)
-            files.append(_write(folder / f"{_file_name('advisor', part, parts, timestamp)}.txt", text.encode()))
+            files.append(_write(folder / f"{names.of_part('advisor', part)}.txt", text.encode()))
     return files, notes
 
 
-def write_as(parts: Sequence[PartComparison], timestamp: str, name: str, path: Path) -> tuple[list[Path], list[str]]:
+def write_summary(
+    summaries: Sequence[RankSummary], names: FileNames, folder: Path, formats: Sequence[str]
+) -> list[Path]:
+    """Write the summary over ranks in each format."""
+    import polars as pl
+
+    title = names.of_comparison("compare_summary")
+    rows = [summary.cells for summary in summaries]
+    frame = pl.DataFrame(rows, schema=COLUMNS, orient="row", infer_schema_length=None)
+    files: list[Path] = []
+    for name in formats:
+        plugin = _format(name)
+        files += plugin.write(Table(frame=frame, title=title), folder / f"{title}{plugin.suffix}").files
+    return files
+
+
+def write_as(parts: Sequence[PartComparison], names: FileNames, name: str, path: Path) -> tuple[list[Path], list[str]]:
     """Write the tables into a folder, or the only one as a file if `path` ends as the format's files do."""
     plugin = _format(name)
     if path.suffix != plugin.suffix:
-        return write_tables(parts, timestamp, path, [name], advice=None)
+        return write_tables(parts, names, path, [name], advice=None)
     if len(parts) > 1:
         raise ConfigError(f"{path} names one file, and there are {len(parts)} tables; name a folder.")
     written = plugin.write(_table(parts[0], path.stem), path)
@@ -83,14 +98,6 @@ def _format(name: str) -> TableFormat:
 def _table(part: PartComparison, title: str) -> Table:
     colours = part.colours if any(part.colours) else []
     return Table(frame=part.frame, title=title, numeric=NUMERIC, colours=colours)
-
-
-def _file_name(what: str, part: PartComparison, parts: Sequence[PartComparison], timestamp: str) -> str:
-    step = f"_step{part.step}" if len({entry.step for entry in parts}) > 1 else ""
-    rank = f"_rank{part.rank}" if len({entry.rank for entry in parts}) > 1 else ""
-    is_result = what == "compare_result" and bool(part.comparisons)
-    has_points_only = is_result and all(entry.direction == "debug" for entry in part.comparisons)
-    return f"{'debug_' if has_points_only else ''}{what}{step}{rank}_{timestamp}"
 
 
 def _write(path: Path, content: bytes) -> Path:

@@ -9,6 +9,7 @@ import openpyxl
 
 from tests.support.tables import COLUMNS, FORMATS, read_csv, read_sheet, rows_of, sheet_xml, table_of, write
 from torchparity.report.formats import xlsx
+from torchparity.report.workbook import book as books
 
 
 def test_xlsx_holds_every_cell_and_real_numbers(tmp_path):
@@ -64,7 +65,7 @@ def test_coloured_rows_are_coloured_from_end_to_end_blank_cells_too(tmp_path):
 
 def test_more_rows_than_a_sheet_holds_go_on_in_the_next_and_it_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(xlsx, "MOST_ROWS", 4)
-    monkeypatch.setattr(xlsx, "_ROWS_AT_ONCE", 3)
+    monkeypatch.setattr(books, "_ROWS_AT_ONCE", 3)
     colours = ["red" if number in (3, 5, 9) else None for number in range(10)]
 
     written = write("xlsx", table_of({"a": list(range(10)), "b": ["x"] * 10}, colours), tmp_path)
@@ -82,8 +83,8 @@ def test_more_rows_than_a_sheet_holds_go_on_in_the_next_and_it_says_so(tmp_path,
 
 
 def test_a_sheet_of_many_bytes_is_written_too(tmp_path, monkeypatch):
-    monkeypatch.setattr(xlsx, "_ZIP64_FROM", 10_000)
-    monkeypatch.setattr(xlsx, "_ROWS_AT_ONCE", 10)
+    monkeypatch.setattr(books, "_ZIP64_FROM", 10_000)
+    monkeypatch.setattr(books, "_ROWS_AT_ONCE", 10)
     texts = [f"row {number}" for number in range(500)]
 
     written = write("xlsx", table_of({"a": texts, "b": ["x" * 40_000] + ["x"] * 499}), tmp_path)
@@ -103,7 +104,7 @@ def test_a_table_that_fills_a_sheet_exactly_has_one(tmp_path, monkeypatch):
 
 
 def test_text_that_is_too_long_for_excel_is_cut_there_alone_and_it_says_so(tmp_path, monkeypatch):
-    monkeypatch.setattr(xlsx, "_ROWS_AT_ONCE", 2)
+    monkeypatch.setattr(books, "_ROWS_AT_ONCE", 2)
     texts = ["x" * 32_767, "x" * 32_768, "ж" * 20_000, "𝄞" * 20_000]
     for name in FORMATS:
         written = write(name, table_of({"a": ["fits"] * 4, "Err_message": texts}), tmp_path)

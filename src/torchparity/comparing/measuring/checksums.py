@@ -25,10 +25,11 @@ def compare_checksums(pair: ItemPair) -> ItemComparison:
 
 
 def checksum_of(side: Side | None) -> str | None:
-    """Return the checksum of an item; a scalar has that of its text."""
+    """Return the checksum of an item; a scalar has that of its text, a group of processes shows its ranks."""
     if side is None or side.leaf is None:
         return None
     if isinstance(side.leaf, TensorLeaf):
         return side.leaf.checksum or None
-    value = side.leaf.value if isinstance(side.leaf, ValueLeaf) else side.values()[0]
-    return f"{crc32(str(value).encode()):08x}"
+    if not isinstance(side.leaf, ValueLeaf):
+        return str(list(side.leaf.ranks))
+    return f"{crc32(str(side.leaf.value).encode()):08x}"

@@ -16,7 +16,7 @@ from torchparity.comparing.msprobe.columns import ABSENT, UNMATCHED, UNSUPPORTED
 from torchparity.comparing.msprobe.metrics import six_metrics
 from torchparity.comparing.msprobe.rows import Judgement
 from torchparity.comparing.pairing.items import NO_VALUES, ItemPair, Side
-from torchparity.records import TensorLeaf
+from torchparity.records import GroupLeaf, TensorLeaf
 
 StackOf = Callable[[str], Sequence[str]]
 _ABSENT_VALUES = (ABSENT,) * 4
@@ -153,6 +153,8 @@ def _described(side: Side | None) -> tuple[str, str, str]:
     leaf = side.leaf
     if isinstance(leaf, TensorLeaf):
         return _tensor_described(leaf.dtype, leaf.shape, leaf.requires_grad)
+    if isinstance(leaf, GroupLeaf):
+        return leaf.type, "[]", ABSENT
     return ("None", "None", ABSENT) if leaf is None else (f"<class '{leaf.type}'>", "[]", ABSENT)
 
 

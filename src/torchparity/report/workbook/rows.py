@@ -5,6 +5,8 @@ A writer that is called for each cell needs minutes for a million rows; this nee
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import polars as pl
 
 from torchparity.report.cells import as_text, is_number
@@ -20,14 +22,21 @@ _ROW, _STYLE = "row", "style"
 class RowMaker:
     """Makes `<row>` elements; `styles` are the workbook's numbers of the colours' cell formats."""
 
-    def __init__(self, schema: pl.Schema, numeric: frozenset[str], styles: dict[str, int]) -> None:
+    def __init__(
+        self,
+        schema: pl.Schema,
+        numeric: frozenset[str],
+        styles: dict[str, int],
+        booleans: frozenset[str] = frozenset(),
+    ) -> None:
         # Columns go by their place from here on, so that none is taken for `row` or `style`.
         self._dtypes = dict(enumerate(schema.values()))
         self._numeric = {place for place, name in enumerate(schema) if name in numeric}
+        self._booleans = {place for place, name in enumerate(schema) if name in booleans}
         self._styles = {colour: f'" s="{number}"' for colour, number in styles.items()}
         self.cut: list[tuple[int, int]] = []  # place of the column and row of each cell that was too long
 
-    def xml(self, part: pl.DataFrame, colours: list[str | None], first_row: int) -> bytes:
+    def xml(self, part: pl.DataFrame, colours: Sequence[str | None], first_row: int) -> bytes:
         """Return the rows of `part`, the first of them in row `first_row` of the sheet."""
         part = part.rename({name: str(place) for place, name in enumerate(part.columns)})
         texts = part.select(as_text(str(place), dtype) for place, dtype in self._dtypes.items())
@@ -46,6 +55,7 @@ class RowMaker:
             _cell(str(place), _flags(texts[str(place)]), f"{place}#" in numbers.columns, has_colours)
             for place in self._dtypes
         ]
+        cells = [_with_booleans(cell) if place in self._booleans else cell for place, cell in enumerate(cells)]
         row = pl.concat_str(pl.lit('<row r="'), _ROW, pl.lit('">'), *cells, pl.lit("</row>"), ignore_nulls=True)
         joined: str = whole.select(row.str.join("")).item()
         return joined.encode()
@@ -107,3 +117,10 @@ def _cell(place: str, flags: tuple[bool, bool], has_numbers: bool, has_colours: 
         return cell
     blank = pl.when(pl.col(_STYLE) != '"').then(pl.concat_str(*start, pl.lit("/>")))
     return pl.coalesce(cell, blank)
+
+
+def _with_booleans(cell: pl.Expr) -> pl.Expr:
+    """Return `<c>` elements in which the words True and False are Excel's own."""
+    for word, number in (("True", 1), ("False", 0)):
+        cell = cell.str.replace(rf' t="inlineStr"><is><t[^>]*>{word}</t></is></c>', f' t="b"><v>{number}</v></c>')
+    return cell

@@ -29,6 +29,15 @@ class SheetShell(msgspec.Struct, frozen=True):
     after: bytes
 
 
+class SheetHead(msgspec.Struct, frozen=True):
+    """The name of a sheet, its columns with their widths, and how many rows of data it will have."""
+
+    name: str
+    columns: Sequence[str]
+    widths: Sequence[int]
+    rows: int
+
+
 class Shell(msgspec.Struct, frozen=True):
     """A workbook without rows: its sheets, its other files, and the numbers of the colours' cell formats."""
 
@@ -37,15 +46,15 @@ class Shell(msgspec.Struct, frozen=True):
     styles: dict[str, int]
 
 
-def make_shell(title: str, columns: Sequence[str], widths: Sequence[int], row_counts: Sequence[int]) -> Shell:
-    """Return a workbook with a sheet for each of `row_counts`, called Sheet1, Sheet2, …"""
-    with zipfile.ZipFile(io.BytesIO(_workbook(title, columns, widths, row_counts))) as archive:
+def make_shell(title: str, heads: Sequence[SheetHead]) -> Shell:
+    """Return a workbook with these sheets."""
+    with zipfile.ZipFile(io.BytesIO(_workbook(title, heads))) as archive:
         files = {name: archive.read(name) for name in archive.namelist()}
-    names = [_SHEET.format(number) for number in range(1, len(row_counts) + 1)]
+    names = [_SHEET.format(number) for number in range(1, len(heads) + 1)]
     styles = dict(zip(_FILLS, map(int, _SAMPLE.findall(files[names[0]])), strict=True))
     sheets = []
-    for name, count in zip(names, row_counts, strict=True):
-        extent = f'<dimension ref="A1:{column_name(len(columns) - 1)}{count + 1}"/>'
+    for name, head in zip(names, heads, strict=True):
+        extent = f'<dimension ref="A1:{column_name(len(head.columns) - 1)}{head.rows + 1}"/>'
         content = _DIMENSION.sub(extent.encode(), files.pop(name), count=1)
         sheets.append(
             SheetShell(name, content[: content.index(b"</row>") + 6], content[content.index(b"</sheetData>") :])
@@ -53,19 +62,19 @@ def make_shell(title: str, columns: Sequence[str], widths: Sequence[int], row_co
     return Shell(sheets, files, styles)
 
 
-def _workbook(title: str, columns: Sequence[str], widths: Sequence[int], row_counts: Sequence[int]) -> bytes:
+def _workbook(title: str, heads: Sequence[SheetHead]) -> bytes:
     file = io.BytesIO()
     with xlsxwriter.Workbook(file, {"in_memory": True}) as book:
         book.set_properties({"title": title})
         bold = book.add_format({"bold": True})
         fills = [book.add_format({"bg_color": colour}) for colour in _FILLS.values()]
-        for number, count in enumerate(row_counts, 1):
-            sheet = book.add_worksheet(f"Sheet{number}")
-            for place, (name, width) in enumerate(zip(columns, widths, strict=True)):
+        for head in heads:
+            sheet = book.add_worksheet(head.name)
+            for place, (name, width) in enumerate(zip(head.columns, head.widths, strict=True)):
                 sheet.set_column(place, place, width)
                 sheet.write_string(0, place, name, bold)
             sheet.freeze_panes(1, 0)
-            sheet.autofilter(0, 0, count, len(columns) - 1)
+            sheet.autofilter(0, 0, head.rows, len(head.columns) - 1)
             for row, fill in enumerate(fills, 1):  # so that the formats are kept; the rows of data replace them
                 sheet.write_blank(row, 0, None, fill)
     return file.getvalue()
