@@ -3,6 +3,8 @@
 torchparity run --steps 0-1 -o RUN train.py --lr 0.1      what comes after the script is the script's
 torchparity run --steps 0-1 -o RUN -m package.train       a module, as python -m has it
 torchrun --nproc-per-node 2 -m torchparity run train.py   every rank records its own part
+torchparity run --seeds train.py                          a script for torch_npu.hooks, ptdbg_ascend,
+                                                          api_accuracy_checker or msprobe, as it is
 """
 
 from __future__ import annotations
@@ -41,6 +43,11 @@ def add_arguments(parser: ArgumentParser) -> None:
     perturbing.add_argument("--fuzz-stage", metavar="STAGE", help="forward or backward")
     perturbing.add_argument("--list", dest="names", metavar="TEXTS", help="only calls with one of these, as in mm,exp")
     perturbing.add_argument("--significance", metavar="N", help="count significant bits, by N runs with noise")
+    parser.add_argument(
+        "--seeds",
+        action="store_true",
+        help="let the script import ptdbg_ascend, msprobe and the like, and record by them alone",
+    )
     parser.add_argument("--overwrite", action="store_true", help="remove the run that is already in RUN")
 
 
@@ -70,6 +77,8 @@ def run(options: Namespace) -> int:
     words = [options.module, *options.script] if options.module is not None else options.script
     if not words:
         raise ConfigError("run needs a script: torchparity run [options] train.py, or -m module.")
+    if options.seeds:
+        return _run_by_other_names(words, is_module=options.module is not None)
     if options.stop_after and options.steps is None:
         raise ConfigError(
             "--stop-after ends the script after the last step of --steps; say which, such as --steps 0-1."
@@ -87,6 +96,15 @@ def run(options: Namespace) -> int:
         command=_command(options, words),
     )
     return run_script(find_script(words, is_module=options.module is not None), asked)
+
+
+def _run_by_other_names(words: list[str], *, is_module: bool) -> int:
+    """Run a script that records by the functions of an earlier tool; nothing else is recorded."""
+    from torchparity.compat import install
+    from torchparity.running import find_script, run_unrecorded
+
+    install()
+    return run_unrecorded(find_script(words, is_module=is_module))
 
 
 def _command(options: Namespace, words: list[str]) -> list[str]:

@@ -50,6 +50,11 @@ class Dumping:
         for model in others:
             self._session.see_model(model)
 
+    def pause(self) -> None:
+        """Leave out what comes, until `start`."""
+        if self._session is not None:
+            self._session.stop()
+
     def stop(self) -> None:
         """End the step that is recorded; `start` begins the next."""
         if self._session is not None:

@@ -13,7 +13,7 @@ Importing this package imports neither torch nor NumPy: a script may set what th
 """
 
 from torchparity.running.asked import Asked
-from torchparity.running.entry import run_script
+from torchparity.running.entry import run_script, run_unrecorded
 from torchparity.running.script import Script, find_script
 
-__all__ = ["Asked", "Script", "find_script", "run_script"]
+__all__ = ["Asked", "Script", "find_script", "run_script", "run_unrecorded"]

@@ -77,6 +77,11 @@ def run_script(script: Script, asked: Asked) -> int:
     return code or (NOTHING_RECORDED if outcome.failures or problem or lacks_steps else 0)
 
 
+def run_unrecorded(script: Script) -> int:
+    """Run a script and record nothing of it; return its exit code."""
+    return _exit_code(Stopping().run(script.run))
+
+
 def _remove_empty(folder: Path) -> None:
     """Remove the folder of a run that has nothing, unless another rank may be about to write into it."""
     if not is_one_of_several_ranks():

@@ -75,7 +75,8 @@ def _refuse_unknown_operators(behaviour: NpuBehaviour) -> None:
 
 
 def _refuse_where_impossible() -> None:
-    if find_spec("torch_npu") is not None:
+    found = find_spec("torch_npu")
+    if found is not None and found.origin is not None:  # and not a name that stands for its hooks alone
         raise SimulationError(
             "simulate_npu was called where torch_npu is installed; use the real NPU, or uninstall it."
         )
