@@ -17,6 +17,7 @@ from torchparity.comparing.part import PartComparison
 from torchparity.comparing.runs import compare_runs
 from torchparity.records import PairMetrics, TensorLeaf
 from torchparity.tensors import HostTensor
+from torchparity.text import counted
 from torchparity.whole_file import whole_file
 
 COLUMNS = (
@@ -73,7 +74,7 @@ def _row(part: PartComparison, item: ItemComparison) -> Sequence[str]:
         cosine = metrics.cosine if has_angle and metrics.cosine is not None else math.nan
         rmse = metrics.euclidean / math.sqrt(metrics.count)
         mape, zeros = _percentage_error(part.candidate.tensor(mine), part.baseline.tensor(other))
-    percentage = f"{mape!r} ({zeros} zeros)" if zeros else repr(mape)
+    percentage = f"{mape!r} ({counted(zeros, 'zero')})" if zeros else repr(mape)
     shapes = str(list(mine.shape)), str(list(other.shape))
     return (item.name, mine.dtype, other.dtype, *shapes, repr(cosine), repr(rmse), percentage)
 
