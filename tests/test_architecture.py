@@ -63,7 +63,7 @@ ALLOWED = {
     "integrations": {"calls", "config", "in_lockstep", "recording"},
     "comparing": {
         *("errors", "kernels", "naming", "overwrites", "plugins", "records", "report", "storage", "text", "version"),
-        *("spellings", "whole_file"),
+        *("spellings", "tensors", "whole_file"),
     },
     "check": {
         *("calls", "config", "devices", "errors", "kernels", "naming", "ops", "plugins", "recording", "records"),
@@ -76,6 +76,10 @@ ALLOWED = {
     "cli": {
         *("comparing", "config", "errors", "kernels", "naming", "plugins", "records", "report", "storage"),
         *("version", "text", "running", "check", "overflow", "merging"),
+    },
+    "compat": {
+        *("cli", "comparing", "config", "errors", "naming", "randomness", "recording", "report", "running", "storage"),
+        "text",
     },
     "__main__": {"cli"},
     "": {
@@ -161,7 +165,7 @@ ROOMS = {
 MOST_FILES = 20  # in one folder
 TORCH_PACKAGES = {
     *("calls", "devices", "in_lockstep", "integrations", "ops", "randomness", "recording", "running", "simulation"),
-    *("check", "overflow", "perturb"),
+    *("check", "compat", "overflow", "perturb"),
 }
 TORCH_FILES = {
     "integrations.pytest",  # for typing alone

@@ -11,7 +11,7 @@ from tests.support.processes import ROOT
 TESTS, SOURCE = ROOT / "tests", ROOT / "src" / "torchparity"
 MOST_LINES = 500
 # Folders that stand for no package: what holds for every model, what tests share, and programs that are run.
-FOLDERS_OF_THEIR_OWN = {"properties", "support", "fuzz", "faultbed", "examples", "client"}
+FOLDERS_OF_THEIR_OWN = {"seeds", "properties", "support", "fuzz", "faultbed", "examples", "client"}
 PROGRAMS = Path("running", "scripts")
 PROPERTIES = {"test_inert.py", "test_true.py", "test_complete.py", "test_nothing_lost.py"}
 # Functions that assert on behalf of a test.

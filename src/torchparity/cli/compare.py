@@ -137,12 +137,12 @@ def _report_checksums(checksums: FirstStep, options: Namespace, *, is_all: bool)
 
 
 def _report(comparison: Comparison, written: Sequence[Path], options: Namespace) -> None:
-    from torchparity.cli.terminal.comparison import answer_lines, file_lines, log_lines
-    from torchparity.comparing import json_text
+    from torchparity.cli.terminal.comparison import answer_lines, file_lines
+    from torchparity.comparing import item_lines, json_text
     from torchparity.text import one_line
 
     if _is_logged(options):
-        for lines in log_lines(comparison):
+        for lines in item_lines(comparison):
             print("".join(f"{one_line(line)}\n" for line in lines), end="", file=sys.stderr)
     for note in comparison.notes:
         print(f"torchparity: {one_line(note)}", file=sys.stderr)

@@ -100,8 +100,7 @@ def run(options: Namespace) -> int:
 
 def _run_by_other_names(words: list[str], *, is_module: bool) -> int:
     """Run a script that records by the functions of an earlier tool; nothing else is recorded."""
-    from torchparity.compat import install
-    from torchparity.running import find_script, run_unrecorded
+    from torchparity.running import find_script, install, run_unrecorded
 
     install()
     return run_unrecorded(find_script(words, is_module=is_module))

@@ -8,6 +8,7 @@ msprobe/    msprobe's columns, words, verdicts, messages, colours and files
 """
 
 from torchparity.comparing.entry import compare, compare_distributed
+from torchparity.comparing.item_lines import item_lines
 from torchparity.comparing.json_answer import answer, json_text
 from torchparity.comparing.judging.verdict import Agreement, Finding, Kind, Verdict
 from torchparity.comparing.judging.wording.exit_codes import FailOn, exit_code
@@ -46,6 +47,7 @@ __all__ = [
     "compare_distributed",
     "compare_runs",
     "exit_code",
+    "item_lines",
     "json_text",
     "parse_rank_map",
     "read_mapping",

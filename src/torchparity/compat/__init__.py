@@ -8,6 +8,6 @@ msprobe        the command line `msprobe`, and msprobe_pytorch the functions
 run_ut         run_ut.py and run_overflow_check.py as `python -m` and as files
 """
 
-from torchparity.compat.install import install
+from torchparity.running.earlier_tools import install
 
 __all__ = ["install"]

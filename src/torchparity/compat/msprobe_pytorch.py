@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import logging
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 from torchparity.comparing import compare as compare_runs
-from torchparity.comparing import compare_distributed
+from torchparity.comparing import compare_distributed, item_lines
 from torchparity.randomness import seed_all
 from torchparity.recording import PrecisionDebugger
+from torchparity.text import one_line
 
 __all__ = ["PrecisionDebugger", "compare", "compare_distributed", "seed_all"]
-
-_log = logging.getLogger("torchparity")
 
 
 def compare(
@@ -26,7 +25,7 @@ def compare(
 ) -> None:
     """Compare two runs, and write the table and the advisor's file into `output_path`.
 
-    `is_print_compare_log` in `input_param` logs a line for each item; it is on unless it is false.
+    `is_print_compare_log` in `input_param` prints a line for each item; it is on unless it is false.
     """
     comparison = compare_runs(
         input_param,
@@ -37,6 +36,5 @@ def compare(
         highlight=highlight,
     )
     if input_param.get("is_print_compare_log", True):
-        for part in comparison.parts:
-            for item in part.comparisons:
-                _log.info("%s is compared with %s", item.name, item.baseline.name if item.baseline else "nothing")
+        for lines in item_lines(comparison):
+            sys.stderr.writelines(f"{one_line(line)}\n" for line in lines)

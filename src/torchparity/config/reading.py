@@ -18,6 +18,7 @@ from torchparity.errors import ConfigError
 _SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)\s*([KMGT]?i?B)", re.ASCII)
 _UNITS = {"B": 1} | {f"{letter}B": 1000**power for power, letter in enumerate("KMGT", 1)}
 _UNITS |= {f"{letter}iB": 1024**power for power, letter in enumerate("KMGT", 1)}
+_TEXT_OR_COMMENT = re.compile(rb'"(?:\\.|[^"\\])*"|#[^\r\n]*')
 _SPAN = re.compile(r"(\d{1,7})(?:\s*-\s*(\d{1,7}))?", re.ASCII)
 # The template that came with msprobe 8.2.0 has these for another framework or another tool; recording never read them.
 _FOREIGN = frozenset({"grad_probe"})
@@ -58,7 +59,7 @@ def load_compare_config(path: str | Path) -> CompareConfig:
 def read_settings(path: Path) -> dict[str, Any]:
     """Return a settings file's fields as they are; raise `ConfigError` if it is no JSON object."""
     try:
-        content = msgspec.json.decode(path.read_bytes())
+        content = msgspec.json.decode(_without_comments(path.read_bytes()))
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}.") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -66,6 +67,11 @@ def read_settings(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise ConfigError(f'{path} must hold a JSON object such as {{"task": "statistics"}}.')
     return content
+
+
+def _without_comments(text: bytes) -> bytes:
+    """Return JSON with blanks in place of comments behind "#", as msprobe's documents print them."""
+    return _TEXT_OR_COMMENT.sub(lambda found: b" " * len(found[0]) if found[0].startswith(b"#") else found[0], text)
 
 
 def _struct(kind: type[Settings], values: Any, source: str, where: str) -> Settings:

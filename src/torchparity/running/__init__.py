@@ -7,13 +7,15 @@
     step_rule      where steps begin and end, from those events
     model          the model: the module that is trained
     stopping       its end after the last step, from any thread; threads: those that it leaves behind
+    earlier_tools  the import names of earlier tools, for scripts that record by them
     script_run     all of it together, and the recording
 
 Importing this package imports neither torch nor NumPy: a script may set what they read when they load.
 """
 
 from torchparity.running.asked import Asked
+from torchparity.running.earlier_tools import install
 from torchparity.running.entry import run_script, run_unrecorded
 from torchparity.running.script import Script, find_script
 
-__all__ = ["Asked", "Script", "find_script", "run_script", "run_unrecorded"]
+__all__ = ["Asked", "Script", "find_script", "install", "run_script", "run_unrecorded"]

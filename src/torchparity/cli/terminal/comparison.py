@@ -36,16 +36,6 @@ def file_lines(files: Sequence[Path]) -> Iterator[str]:
         yield f"  and {len(files) - _MOST_FILES} more in {files[-1].parent}"
 
 
-def log_lines(comparison: Comparison) -> Iterator[list[str]]:
-    """Yield the lines of each part: one for each item that both runs have."""
-    for part in comparison.parts:
-        yield [
-            f"rank {part.rank}: {row.candidate.name} against {row.baseline.name}: {row.verdict or 'no warning'}"
-            for row in part.rows
-            if row.candidate is not None and row.baseline is not None
-        ]
-
-
 def _summary(comparison: Comparison) -> str:
     counts = comparison.counts()
     words = {
