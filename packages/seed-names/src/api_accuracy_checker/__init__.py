@@ -1,0 +1,1 @@
+"""api_accuracy_checker, answered by torchparity."""

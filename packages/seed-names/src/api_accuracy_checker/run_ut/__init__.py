@@ -1,0 +1,1 @@
+"""The two programs of api_accuracy_checker, each a file that runs where it lies."""
