@@ -78,7 +78,9 @@ def test_importing_the_module_collects_the_second_iteration(iteration):
 
 def test_the_switch_collects_where_there_is_no_dataloader(tmp_path):
     imported, switched = samples()[1].strip().splitlines()
-    loop = TRAINING.format(inside=switched).replace("DataLoader(TensorDataset(torch.randn(8, 4)), batch_size=2)", "DATA")
+    loop = TRAINING.format(inside=switched).replace(
+        "DataLoader(TensorDataset(torch.randn(8, 4)), batch_size=2)", "DATA"
+    )
     code = f"{imported}\nimport torch\nDATA = [(torch.ones(2, 4),)] * 4\n{loop}"
 
     run_sample(code, tmp_path)

@@ -1,0 +1,205 @@
+"""ptdbg_ascend's functions: where each mode records what, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from torchparity import ParityError, open_run
+from torchparity.compat import ptdbg_ascend
+from torchparity.compat.dumping import Dumping
+from torchparity.compat.ptdbg_debugger import PrecisionDebugger
+
+
+@pytest.fixture
+def tool(tmp_path, monkeypatch):
+    """The functions with no model hooked, in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(ptdbg_ascend._ptdbg, "dumping", Dumping())
+    monkeypatch.setattr(ptdbg_ascend._ptdbg, "path", None)
+    monkeypatch.setattr(ptdbg_ascend._ptdbg, "asked", None)
+    yield ptdbg_ascend
+    ptdbg_ascend._ptdbg.close()
+
+
+@pytest.fixture
+def model():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2))
+
+
+def iterate(model, scale=1.0):
+    model(torch.ones(3, 4) * scale).sum().backward()
+
+
+def recorded(tool, model, *iterations, **switch):
+    for scale in iterations or (1.0,):
+        tool.set_dump_switch("ON", **switch)
+        iterate(model, scale)
+        tool.set_dump_switch("OFF")
+    tool.set_dump_path("elsewhere.pkl")
+
+
+@pytest.mark.parametrize(
+    ("switch", "folder", "names"),
+    [
+        ({"mode": "list", "scope": ["Functional_linear_1_forward"]}, "list_dump.pkl", {"Functional.linear.1.forward"}),
+        (
+            {"mode": "range", "scope": ["Functional.relu.0.forward", "Functional.linear.1.forward"]},
+            "range_dump.pkl",
+            {f"Functional.{each}.{way}" for each in ("relu.0", "linear.1") for way in ("forward", "backward")},
+        ),
+        (
+            {"mode": "api_list", "api_list": ["relu"]},
+            "api_list_dump.pkl",
+            {"Functional.relu.0.forward", "Functional.relu.0.backward"},
+        ),
+    ],
+)
+def test_a_mode_chooses_calls_and_stands_before_the_name_of_the_run(tool, model, switch, folder, names):
+    tool.register_hook(model, tool.acc_cmp_dump)
+    tool.set_dump_path("dump.pkl")
+
+    recorded(tool, model, **switch)
+
+    assert set(open_run(folder).parts[0].records) == names
+
+
+@pytest.mark.parametrize(("mode", "folder"), [("all", "dump.pkl"), ("api_stack", "api_stack_dump.pkl")])
+def test_values_and_call_stacks_of_every_api_are_kept(tool, model, mode, folder):
+    tool.register_hook(model, tool.acc_cmp_dump)
+    tool.set_dump_path("dump.pkl")
+
+    recorded(tool, model, mode=mode)
+
+    part = open_run(folder).parts[0]
+    leaf = part.record("Functional.relu.0.forward").output[0]
+    assert part.tensor(leaf).shape == (3, 4)
+    assert any("iterate" in frame for frame in part.stack_of("Functional.relu.0.forward"))
+
+
+def test_mode_stack_keeps_calls_without_data(tool, model):
+    tool.register_hook(model, tool.acc_cmp_dump)
+    tool.set_dump_path("dump.pkl")
+
+    recorded(tool, model, mode="stack")
+
+    part = open_run("stack_dump.pkl").parts[0]
+    assert any("Functional.relu.0.forward" in group.records for group in part.stacks)
+    assert not any(tensor for record in part.records.values() for tensor in record.tensors())
+
+
+def test_summary_only_keeps_statistics_and_one_side_alone(tool, model):
+    tool.register_hook(model, tool.acc_cmp_dump)
+    tool.set_dump_path("dump.pkl")
+
+    recorded(tool, model, summary_only=True, dump_mode=["forward", "input"])
+
+    record = open_run("dump.pkl").parts[0].record("Functional.relu.0.forward")
+    assert record.input_args[0].statistics is not None
+    assert record.input_args[0].data_name is None
+    assert record.output == []
+
+
+def test_every_switching_on_and_off_is_a_step_of_one_run(tool, model):
+    tool.register_hook(model, tool.acc_cmp_dump)
+    tool.set_dump_path("dump.pkl", dump_tag="npu")
+
+    recorded(tool, model, 1.0, 2.0)
+
+    assert [part.step for part in open_run("npu/dump.pkl").parts] == [0, 1]
+
+
+def test_two_runs_are_compared_by_the_paths_that_they_were_given(tool, model, tmp_path):
+    tool.register_hook(model, tool.acc_cmp_dump)
+    for name, scale in (("npu.pkl", 1.5), ("bench.pkl", 1.0)):
+        tool.set_dump_path(name)
+        recorded(tool, model, scale)
+
+    tool.compare({"npu_pkl_path": "npu.pkl", "bench_pkl_path": "bench.pkl"}, "output")
+
+    names = sorted(file.name.partition("_2")[0] for file in (tmp_path / "output").iterdir())
+    assert names == ["advisor", "compare_result"]
+
+
+def test_a_path_that_was_never_recorded_is_answered_with_its_neighbours(tool, model):
+    tool.register_hook(model, tool.acc_cmp_dump)
+    tool.set_dump_path("bench.pkl")
+    recorded(tool, model)
+
+    with pytest.raises(ParityError, match=r"no run was recorded at npu.pkl\. .*Recorded beside it: bench.pkl"):
+        tool.compare({"npu_pkl_path": "npu.pkl", "bench_pkl_path": "bench.pkl"}, "output")
+
+
+def test_parse_prints_stack_and_statistics_of_a_prefix(tool, model, capsys):
+    tool.register_hook(model, tool.acc_cmp_dump)
+    tool.set_dump_path("dump.pkl")
+    recorded(tool, model)
+
+    tool.parse("dump.pkl", "Functional_relu_0")
+
+    shown = capsys.readouterr().out
+    assert "Functional.relu.0.forward" in shown
+    assert "Functional.relu.0.backward" in shown
+    assert "call stack" in shown
+    with pytest.raises(ParityError, match="no record whose name begins with 'Functional_gelu'"):
+        tool.parse("dump.pkl", "Functional_gelu")
+
+
+def test_the_training_stops_at_the_overflow_that_was_asked_for(tool, model):
+    tool.set_dump_path("overflow")
+    tool.register_hook(model, tool.overflow_check, overflow_nums=2)
+
+    with pytest.raises(ValueError, match="overflow 2 times"):
+        for _ in range(5):
+            torch.exp(torch.full((2,), 1e4))
+
+
+def test_overflows_are_left_out_while_the_switch_is_off(tool, model):
+    tool.set_dump_path("overflow")
+    tool.register_hook(model, tool.overflow_check, overflow_nums=1)
+    tool.set_overflow_check_switch("OFF")
+    torch.exp(torch.full((2,), 1e4))
+    tool.set_overflow_check_switch("ON")
+
+    with pytest.raises(ValueError, match="overflow 1 times"):
+        torch.exp(torch.full((2,), 1e4))
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda tool, model: tool.set_dump_switch("ON", mode="acl"), "mode 'acl' records kernels of an NPU"),
+        (lambda tool, model: tool.set_dump_switch("ON", mode="api_stak"), "Did you mean 'api_stack'"),
+        (lambda tool, model: tool.set_dump_switch("on"), 'must be "ON" or "OFF"'),
+        (lambda tool, model: tool.set_dump_switch("ON", mode="list"), "mode 'list' needs scope"),
+        (lambda tool, model: tool.set_dump_switch("ON", dump_mode="sideways"), "dump_mode 'sideways' does not exist"),
+        (lambda tool, model: tool.register_hook(model, print), "takes acc_cmp_dump or overflow_check"),
+        (lambda tool, model: tool.register_hook(model, tool.acc_cmp_dump, dump_mode="acl"), "dump_mode 'acl' records"),
+        (lambda tool, model: tool.register_hook(5, tool.acc_cmp_dump), "not a int"),
+        (lambda tool, model: tool.set_backward_input(["x.npy"]), "replays a kernel"),
+        (lambda tool, model: tool.compare({}, "output"), "compare needs 'npu_pkl_path'"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_in_one_sentence(tool, model, call, sentence):
+    with pytest.raises(ParityError, match=sentence):
+        call(tool, model)
+
+
+def test_its_debugger_records_what_configure_hook_says(tool, model):
+    debugger = PrecisionDebugger(dump_path="run", step=[1])
+    debugger.configure_hook(mode="api_list", api_list=["relu"], summary_mode="md5")
+    try:
+        for _ in range(3):
+            debugger.start()
+            iterate(model)
+            debugger.stop()
+            debugger.step()
+    finally:
+        debugger.close()
+
+    (part,) = open_run("run").parts
+    assert part.step == 1
+    assert set(part.records) == {"Functional.relu.0.forward", "Functional.relu.0.backward"}
+    assert part.record("Functional.relu.0.forward").output[0].checksum is not None
