@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from torchparity.check.reproduction import ErrorData
 from torchparity.check.results import CaseResult, ResultFiles
 from torchparity.check.selection import Selection
 from torchparity.check.source import Source
+from torchparity.errors import ConfigError
 
 Show = Callable[[str, int, int], None]
 
@@ -47,8 +48,17 @@ class CheckSummary:
     files: list[Path] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)  # sentences about what of the source cannot be read
     asked: int = 0
-    already_done: int = 0
+    earlier: Counter[str] = field(default_factory=Counter)  # statuses of what was done before
     was_interrupted: bool = False
+
+    @property
+    def already_done(self) -> int:
+        """The number of calls that an earlier check has done."""
+        return sum(self.earlier.values())
+
+    def has_any(self, statuses: Iterable[str]) -> bool:
+        """Tell whether a call has one of these statuses, here or in the check that this one continues."""
+        return any(self.counts[status] or self.earlier[status] for status in statuses)
 
     def add(self, result: CaseResult) -> None:
         """Count one call."""
@@ -68,9 +78,12 @@ def check_run(source: Source, options: CheckOptions, show: Show | None = None) -
     files = ResultFiles.continued(options.csv_path) if options.csv_path else ResultFiles.new(options.folder)
     waiting = [index for index, case in enumerate(cases) if case.name not in files.done]
     summary = CheckSummary(device=", ".join(map(str, devices)), asked=len(cases))
-    summary.already_done = len(cases) - len(waiting)
+    summary.earlier.update(str(files.done[case.name].status) for case in cases if case.name in files.done)
     summary.files, summary.problems = [files.result, files.details], part.problems
     with files, undisturbed():
+        if files.done and not summary.earlier:
+            named = f"{next(iter(files.done))!r}, which the run has not, nor any other of it"
+            raise ConfigError(f"-csv_path {options.csv_path} is of another check: it begins with {named}.")
         count = max(options.processes, len(devices))
         if count > 1:
             on = [Process(str(devices[index % len(devices)]), options.jit_compile) for index in range(count)]

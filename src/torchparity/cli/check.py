@@ -116,7 +116,7 @@ def check_source(source: Source, options: Namespace) -> int:
     _print(summary)
     if summary.was_interrupted:
         return _INTERRUPTED
-    return int(any(summary.counts[word] for word in _failing(options)))
+    return int(summary.has_any(_failing(options)))
 
 
 def asked(options: Namespace) -> CheckOptions:
@@ -202,6 +202,9 @@ def _print(summary: CheckSummary) -> None:
         print(f"torchparity: {problem}", file=sys.stderr)
     parts = ", ".join(f"{summary.counts[word]} {word}" for word in ("pass", "warning", "error", "SKIP"))
     print(f"Checked {counted(done, 'call')} on {summary.device}: {parts}.")
+    if summary.already_done:
+        before = ", ".join(f"{count} {word}" for word, count in sorted(summary.earlier.items()))
+        print(f"Done before: {counted(summary.already_done, 'call')}: {before}.")
     for result in [*summary.failed, *summary.warned][:_MOST_SHOWN]:
         print(f"{result.status}: {result.name} (forward {result.forward}, backward {result.backward or 'none'})")
     more = len(summary.failed) + len(summary.warned) - _MOST_SHOWN

@@ -8,12 +8,14 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from torchparity.check.emulation.gelu_steps import gelu, gradient_of_gelu
 from torchparity.check.emulation.moved_inputs import HALF_BITS, fraction_bits, uniform
 
 _aten = torch.ops.aten
 # A copy makes no new numbers, and inputs that were moved by less than the dtype can show must stay so.
 _COPIES = frozenset({_aten.clone, _aten.copy_, _aten._to_copy, _aten.lift_fresh_copy, _aten.fill_, _aten.zero_})
 _SUMS = frozenset({_aten.add, _aten.sub, _aten.add_, _aten.sub_})
+_GELUS = frozenset({_aten.gelu, _aten.gelu_backward})
 _STEPS = 1.5  # ULPs, half of them up: what is a number of the dtype already may become the next one
 
 
@@ -35,6 +37,9 @@ class RoundedResults(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return self._log_softmax(args[0], args[1])
         if func is _aten._log_softmax_backward_data.default and self._is_wider(args[0]):
             return self._gradient_of_log_softmax(args[0], args[1], args[2])
+        if func.overloadpacket in _GELUS and self._bits > HALF_BITS and self._is_wider(args[0]):
+            step = gelu if func.overloadpacket is _aten.gelu else gradient_of_gelu
+            return step(*args, (kwargs or {}).get("approximate", "none"), self._rounded)
         if _is_scaled_sum(func, kwargs or {}):
             return self._scaled_sum(func, args, (kwargs or {})["alpha"])
         results = func(*args, **(kwargs or {}))
@@ -93,9 +98,11 @@ class RoundedResults(TorchDispatchMode):  # type: ignore[no-untyped-call]
         wanted = numbers
         if self._number:
             seed = 1 + 2 * (self._number + (self._calls << 8))
-            # The errors of float32's sums are others in another order, and larger than one rounding.
-            step = _STEPS * self._spacing(numbers) if self._bits <= HALF_BITS else numbers * 2.0**-self._bits
-            wanted = numbers + (uniform(numbers, seed) - 0.5) * step
+            share = uniform(numbers, seed) - 0.5
+            if self._bits <= HALF_BITS:
+                wanted = numbers + share * _STEPS * self._spacing(numbers)
+            else:
+                wanted = numbers * (1 + share * 2.0**-self._bits)
         numbers.copy_(wanted.to(tested))
 
 

@@ -6,7 +6,7 @@ import csv
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from torchparity.check.judging import DETAILS_HEADER
+from torchparity.check.judging import DETAILS_HEADER, Status
 from torchparity.check.results.case_result import CaseResult
 from torchparity.errors import DamagedFileError, RunNotFoundError
 
@@ -17,6 +17,15 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 def result_row(result: CaseResult) -> list[str]:
     """Return the row of an API; a direction that the run has not is a blank."""
     return [result.name, str(result.forward or ""), str(result.backward or ""), result.message]
+
+
+def result_of_row(row: Sequence[str]) -> CaseResult | None:
+    """Return the result that a row tells, without its details; None where its cells are no statuses."""
+    name, forward, backward, message = row
+    try:
+        return CaseResult(name, Status(forward), Status(backward) if backward else None, message)
+    except ValueError:
+        return None
 
 
 def detail_rows(result: CaseResult) -> list[list[str]]:
@@ -51,4 +60,4 @@ def _is_number(cell: str) -> bool:
     return True
 
 
-__all__ = ["DETAILS_HEADER", "RESULT_HEADER", "detail_rows", "guarded", "read_rows", "result_row"]
+__all__ = ["DETAILS_HEADER", "RESULT_HEADER", "detail_rows", "guarded", "read_rows", "result_of_row", "result_row"]
