@@ -114,6 +114,27 @@ def test_a_check_goes_on_with_the_file_of_an_earlier_one(run, tmp_path, capsys):
     assert f"Checked {len(whole.splitlines()) - 3} calls" in capsys.readouterr().out
 
 
+def test_an_error_of_the_earlier_check_is_not_forgotten(run, tmp_path, capsys):
+    cli.main(["check", str(run), "-d", "cpu", "-o", str(tmp_path)])
+    result = tmp_path / "accuracy_checking_result.csv"
+    head, first, *rest = result.read_text().splitlines(keepends=True)
+    result.write_text(head + first.replace("pass", "error", 1) + rest[0])
+    capsys.readouterr()
+
+    assert cli.main(["check", str(run), "-d", "cpu", "-csv_path", str(result), "--fail-on", "error"]) == 1
+    assert "Done before: 2 calls: 1 error, 1 pass." in capsys.readouterr().out
+
+
+def test_the_file_of_another_run_is_refused(run, tmp_path, capsys):
+    cli.main(["check", str(run), "-d", "cpu", "-o", str(tmp_path)])
+    result = tmp_path / "accuracy_checking_result.csv"
+    head, first, *_ = result.read_text().splitlines(keepends=True)
+    result.write_text(head + "Torch.elsewhere.0" + first[first.index(",") :])
+
+    assert cli.main(["check", str(run), "-d", "cpu", "-csv_path", str(result)]) == 2
+    assert "is of another check" in capsys.readouterr().err
+
+
 def test_a_config_has_the_lists(run, tmp_path):
     config = tmp_path / "config.json"
     config.write_text(json.dumps({"task": "run_ut", "run_ut": {"white_list": ["gelu"]}}))

@@ -134,3 +134,13 @@ def test_a_call_that_cannot_be_run_alone_has_a_reason(tmp_path, monkeypatch):
 
     assert overflow.verdict is None
     assert "cannot be judged: this torch has no Torch.vanished" in overflow.lines()[0]
+
+
+def test_a_whole_number_beyond_floating_point_is_finite(tmp_path):
+    with capture(tmp_path / "run", level="L1", task="statistics"):
+        torch.add(torch.ones(2), 5)
+    dump = tmp_path / "run" / "step0" / "rank0" / "dump.json"
+    dump.write_text(dump.read_text().replace('"value":5', f'"value":{10**400}'))
+    assert str(10**400) in dump.read_text()
+
+    assert list(overflows_of(open_run(tmp_path / "run").parts, CPU)) == []

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
 from torchparity.calls import attempted
 from torchparity.check.cases import CannotRun, Case, reason_to_skip
+from torchparity.check.exactness import has_exact_inputs, is_exact
 from torchparity.check.execution import Performed, Results, perform, picking
-from torchparity.check.judging import Judgement, Outcome, Pick, Status, join, judge, judge_distribution, skipped
+from torchparity.check.judging import Judgement, Outcome, Status, join, judge, judge_distribution, skipped
 from torchparity.check.results import CallKey, CaseResult, skipped_case
 from torchparity.check.selection import Selection
 from torchparity.ops import function_called
@@ -42,7 +43,7 @@ def check_case(case: Case, device: torch.device, selection: Selection | None = N
         performed = perform(case, function, device)
     except CannotRun as cannot:
         return Checked(case, skipped_case(key, str(cannot), has_backward=has_backward))
-    result = attempted(lambda: _judged(case, performed))
+    result = attempted(lambda: judge_performed(case, performed))
     if isinstance(result, Exception):  # the other calls are worth their check all the same
         fault = f"its results could not be judged, a fault of torchparity: {type(result).__name__}: {result}"
         return Checked(case, skipped_case(key, fault, has_backward=has_backward))
@@ -54,7 +55,8 @@ def key_of(case: Case) -> CallKey:
     return CallKey(case.name, case.part.step, case.part.rank)
 
 
-def _judged(case: Case, performed: Performed) -> CaseResult:
+def judge_performed(case: Case, performed: Performed) -> CaseResult:
+    """Judge every output and every gradient of a case that was run."""
     forward = [*_outputs(case, performed)]
     backward = [*_gradients(case, performed)] if case.backward is not None else []
     messages = [performed.note, _gradient_problem(performed)]
@@ -73,13 +75,17 @@ def _judged(case: Case, performed: Performed) -> CaseResult:
 def _outputs(case: Case, performed: Performed) -> Iterator[Judgement]:
     device, reference = performed.device, performed.reference
     has_written = bool(device.written or reference.written)
+    exact = has_exact_inputs(case, performed.call.arguments)
     for path in dict.fromkeys([*device.outputs, *reference.outputs]):
         if has_written and device.outputs.get(path) is None and reference.outputs.get(path) is None:
             continue  # what it returns in place of None is what it wrote
+        name = f"{case.forward.name}.output.{path}"
         pick = picking(case.operator, performed.call.arguments, path)
-        yield _judgement(performed, f"{case.forward.name}.output.{path}", lambda results: results.outputs, path, pick)
+        outcome = replace(_outcome(performed, name, lambda results: results.outputs, path, exact=exact), pick=pick)
+        yield _judgement(performed, outcome)
     for path in dict.fromkeys([*device.written, *reference.written]):
-        yield _judgement(performed, f"{case.forward.name}.input.{path}", lambda results: results.written, path)
+        name = f"{case.forward.name}.input.{path}"
+        yield _judgement(performed, _outcome(performed, name, lambda results: results.written, path, exact=exact))
 
 
 def _gradients(case: Case, performed: Performed) -> Iterator[Judgement]:
@@ -92,7 +98,8 @@ def _gradients(case: Case, performed: Performed) -> Iterator[Judgement]:
         elif device.gradients.get(path) is None and reference.gradients.get(path) is None:
             yield skipped(name, _NO_GRADIENT)
         else:
-            yield _judgement(performed, name, lambda results: results.gradients, path)
+            outcome = _outcome(performed, name, lambda results: results.gradients, path, exact=False)
+            yield _judgement(performed, outcome)
 
 
 def _gradient_problem(performed: Performed) -> str:
@@ -101,19 +108,28 @@ def _gradient_problem(performed: Performed) -> str:
     return f"No gradients: {problem.rstrip('.')}." if problem else ""
 
 
-def _judgement(performed: Performed, name: str, values: _Values, path: str, pick: Pick | None = None) -> Judgement:
+def _outcome(performed: Performed, name: str, values: _Values, path: str, *, exact: bool) -> Outcome:
+    """Return the results at one place; `exact` where the inputs are exact and the answer hangs on their bits."""
+
     def result(results: Results | None) -> Any:
         return None if results is None else values(results).get(path)
 
-    outcome = Outcome(
+    def emulate(number: int) -> Any:
+        return result(performed.emulated(number, has_exact_inputs=exact))
+
+    return Outcome(
         performed.case.api,
         name,
         result(performed.device),
         result(performed.reference),
         result(performed.same_dtype),
-        (lambda number: result(performed.emulated(number))) if performed.can_emulate else None,
-        pick,
+        emulate if performed.can_emulate else None,
+        tf32=(lambda variant: result(performed.in_tf32(variant))) if performed.can_emulate else None,
+        is_exact=exact and is_exact(performed.case, performed.call.arguments),
     )
+
+
+def _judgement(performed: Performed, outcome: Outcome) -> Judgement:
     if performed.reference.has_drawn:
         return judge_distribution(outcome, zero_share=_zero_share(performed))
     return judge(outcome)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from torchparity.check.reproduction import ErrorData
 from torchparity.check.results import CaseResult, ResultFiles
 from torchparity.check.selection import Selection
 from torchparity.check.source import Source
+from torchparity.errors import ConfigError
 
 Show = Callable[[str, int, int], None]
 
@@ -50,8 +51,17 @@ class CheckSummary:
     left_out: str = ""  # a sentence about calls of other steps and ranks
     has_many_parts: bool = False  # the calls are of several steps or ranks
     asked: int = 0
-    already_done: int = 0
+    earlier: Counter[str] = field(default_factory=Counter)  # statuses of what was done before
     was_interrupted: bool = False
+
+    @property
+    def already_done(self) -> int:
+        """The number of calls that an earlier check has done."""
+        return sum(self.earlier.values())
+
+    def has_any(self, statuses: Iterable[str]) -> bool:
+        """Tell whether a call has one of these statuses, here or in the check that this one continues."""
+        return any(self.counts[status] or self.earlier[status] for status in statuses)
 
     def add(self, result: CaseResult) -> None:
         """Count one call."""
@@ -76,9 +86,13 @@ def check_run(source: Source, options: CheckOptions, show: Show | None = None) -
         left_out=chosen.left_out,
         has_many_parts=chosen.has_many_parts,
         asked=len(chosen.cases),
-        already_done=len(chosen.cases) - len(waiting),
     )
+    done = (files.done.get(key_of(case)) for case in chosen.cases)
+    summary.earlier.update(str(result.status) for result in done if result is not None)
     with files, undisturbed():
+        if files.done and not summary.earlier:
+            named = f"{next(iter(files.done))!r}, which the run has not, nor any other of it"
+            raise ConfigError(f"-csv_path {options.csv_path} is of another check: it begins with {named}.")
         count = max(options.processes, len(devices))
         if count > 1:
             on = [Process(str(devices[index % len(devices)]), options.jit_compile) for index in range(count)]

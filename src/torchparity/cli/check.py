@@ -124,7 +124,7 @@ def check_source(source: Source, options: Namespace) -> int:
     _print(summary)
     if summary.was_interrupted:
         return _INTERRUPTED
-    return int(any(summary.counts[word] for word in _failing(options)))
+    return int(summary.has_any(_failing(options)))
 
 
 def asked(options: Namespace, source: Source) -> CheckOptions:
@@ -236,6 +236,9 @@ def _print(summary: CheckSummary) -> None:
     print(f"Checked {counted(done, 'call')} on {summary.device}: {parts}.")
     if summary.left_out:
         print(summary.left_out)
+    if summary.already_done:
+        before = ", ".join(f"{count} {word}" for word, count in sorted(summary.earlier.items()))
+        print(f"Done before: {counted(summary.already_done, 'call')}: {before}.")
     for result in [*summary.failed, *summary.warned][:_MOST_SHOWN]:
         place = f"step {result.step}, rank {result.rank}: " if summary.has_many_parts else ""
         directions = f"forward {result.forward}, backward {result.backward or 'none'}"

@@ -92,4 +92,4 @@ def _is_finite_leaf(leaf: Leaf) -> bool:
         numbers = tuple(leaf.value) if isinstance(leaf.value, list) else (leaf.value,)
     else:
         return True
-    return all(math.isfinite(number) for number in numbers if isinstance(number, (int, float)))
+    return all(math.isfinite(number) for number in numbers if isinstance(number, float))

@@ -169,14 +169,17 @@ def test_a_bias_that_is_added_to_a_rounded_convolution_passes(dtype):
     assert status("Functional.conv2d", F.conv2d, inputs, dtype, adds_the_bias_to_a_rounded_convolution) == "pass"
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
-def test_a_wrong_constant_below_the_precision_of_an_element_is_warned_of(dtype):
+@pytest.mark.parametrize(
+    ("dtype", "epsilon", "expected"),
+    [(torch.bfloat16, 1e-3, "warning"), (torch.float16, 3e-4, "warning"), (torch.float16, 2e-3, "error")],
+    ids=str,
+)
+def test_a_wrong_constant_below_the_precision_of_an_element_is_noticed(dtype, epsilon, expected):
     """An epsilon of 1e-3 makes results of variance 1 by 0.05 % smaller: an eighth of a bfloat16's last place."""
     right, inputs = RIGHT["Functional.layer_norm"]
 
-    assert (
-        status("Functional.layer_norm", right, inputs, dtype, lambda x: F.layer_norm(x, (48,), eps=1e-3)) == "warning"
-    )
+    found = status("Functional.layer_norm", right, inputs, dtype, lambda x: F.layer_norm(x, (48,), eps=epsilon))
+    assert found == expected
 
 
 def test_every_result_is_rounded_and_kept_in_its_dtype():

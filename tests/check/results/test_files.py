@@ -44,7 +44,7 @@ def test_an_interrupted_check_goes_on_where_it_was(tmp_path):
     files.result.write_text("".join(lines[:-1]) + "Functional.ge")
 
     with ResultFiles.continued(files.result) as files:
-        assert files.done == {("Functional.gelu.0", 4, 0)}
+        assert list(files.done) == [("Functional.gelu.0", 4, 0)]
         files.add(result(1))
 
     assert [row[0] for row in rows(files.result)[1:]] == ["Functional.gelu.0", "Functional.gelu.1"]
@@ -59,9 +59,21 @@ def test_calls_of_the_same_name_are_told_apart_by_their_rank(tmp_path):
     files.result.write_text("".join(lines[:-1]))
 
     with ResultFiles.continued(files.result) as files:
-        assert files.done == {("Functional.gelu.0", 4, 0)}
+        assert list(files.done) == [("Functional.gelu.0", 4, 0)]
 
     assert [row[-1] for row in rows(files.details)[1:]] == ["0"]
+
+
+def test_a_row_without_a_status_is_done_again(tmp_path):
+    with ResultFiles.new(tmp_path) as files:
+        files.add(result(0))
+        files.add(result(1, Status.ERROR))
+    files.result.write_text(files.result.read_text().replace("gelu.0,pass", "gelu.0,banana"))
+
+    with ResultFiles.continued(files.result) as files:
+        assert {key.name: str(known.status) for key, known in files.done.items()} == {"Functional.gelu.1": "error"}
+
+    assert [row[0] for row in rows(files.result)[1:]] == ["Functional.gelu.1"]
 
 
 def test_a_file_of_another_kind_is_refused(tmp_path):

@@ -17,6 +17,7 @@ _WRITTEN_IN_PYTHON = (
 )
 _OPERATORS = (torch._ops.OpOverload, torch._ops.OpOverloadPacket)
 _FILES = frozenset({"from_file", "load", "save"})
+_SWITCHES = ("set_", "_set_")  # of the whole process: threads, subnormals, anomalies, printing
 
 
 def is_operator(function: Callable[..., Any]) -> bool:
@@ -24,10 +25,11 @@ def is_operator(function: Callable[..., Any]) -> bool:
 
     A run may come from anybody, and `torch.os.system` can be named like `torch.exp`.
     """
-    if isinstance(function, _OPERATORS):
-        return True
-    if isinstance(function, type) or getattr(function, "__name__", "") in _FILES:
+    name = str(getattr(function, "__name__", "")).partition(".")[0]
+    if isinstance(function, type) or name in _FILES or (name.startswith(_SWITCHES) and name not in _SWITCHES):
         return False
+    if isinstance(function, _OPERATORS):
+        return _has_tensors(function)
     shown = getattr(function, "__self__", None) if getattr(function, "__name__", "") == "__get__" else function
     owner = getattr(shown, "__objclass__", None)
     if isinstance(owner, type):
@@ -36,3 +38,11 @@ def is_operator(function: Callable[..., Any]) -> bool:
     if not hasattr(function, "__code__"):
         return module in _COMPILED
     return module.startswith(_WRITTEN_IN_PYTHON)
+
+
+def _has_tensors(function: Any) -> bool:
+    """Tell whether an operator takes or returns tensors; TorchScript has others, which print and save."""
+    overloads = [getattr(function, name) for name in function.overloads()] if hasattr(function, "overloads") else []
+    schemas = [overload._schema for overload in overloads or [function]]
+    values = [value for schema in schemas for value in (*schema.arguments, *schema.returns)]
+    return any("Tensor" in str(value.type) for value in values)

@@ -8,11 +8,15 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from torchparity.check.emulation.gelu_steps import gelu, gradient_of_gelu
 from torchparity.check.emulation.moved_inputs import HALF_BITS, fraction_bits, uniform
 
 _aten = torch.ops.aten
 # A copy makes no new numbers, and inputs that were moved by less than the dtype can show must stay so.
 _COPIES = frozenset({_aten.clone, _aten.copy_, _aten._to_copy, _aten.lift_fresh_copy, _aten.fill_, _aten.zero_})
+_SUMS = frozenset({_aten.add, _aten.sub, _aten.add_, _aten.sub_})
+_GELUS = frozenset({_aten.gelu, _aten.gelu_backward})
+_STEPS = 1.5  # ULPs, half of them up: what is a number of the dtype already may become the next one
 
 
 class RoundedResults(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -33,6 +37,11 @@ class RoundedResults(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return self._log_softmax(args[0], args[1])
         if func is _aten._log_softmax_backward_data.default and self._is_wider(args[0]):
             return self._gradient_of_log_softmax(args[0], args[1], args[2])
+        if func.overloadpacket in _GELUS and self._bits > HALF_BITS and self._is_wider(args[0]):
+            step = gelu if func.overloadpacket is _aten.gelu else gradient_of_gelu
+            return step(*args, (kwargs or {}).get("approximate", "none"), self._rounded)
+        if _is_scaled_sum(func, kwargs or {}):
+            return self._scaled_sum(func, args, (kwargs or {})["alpha"])
         results = func(*args, **(kwargs or {}))
         if not _is_view(func) and func.overloadpacket not in _COPIES:
             self._calls += 1
@@ -40,6 +49,18 @@ class RoundedResults(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 if isinstance(result, torch.Tensor) and self._is_wider(result):
                     self._round(result)
         return results
+
+    def _spacing(self, numbers: torch.Tensor) -> torch.Tensor:
+        """Return one ULP of the tested dtype at each number."""
+        facts = torch.finfo(self._tested)
+        powers = torch.frexp(numbers.abs().clamp_min(facts.smallest_normal)).exponent - 1
+        return torch.ldexp(torch.full_like(numbers, facts.eps), powers)
+
+    def _scaled_sum(self, func: Any, args: tuple[Any, ...], alpha: Any) -> Any:
+        """Return a sum whose second term is rounded before it is added, and so is the number that scales it."""
+        factor = torch.tensor(alpha, dtype=self._tested).item()
+        scaled = self._rounded(args[1] * factor) if isinstance(args[1], torch.Tensor) else args[1] * factor
+        return self._rounded(func(args[0], scaled))
 
     def _with_bias(self, func: Any, args: tuple[Any, ...]) -> torch.Tensor:
         """Return a convolution that is rounded before its bias is added, as cuDNN's is."""
@@ -77,8 +98,16 @@ class RoundedResults(TorchDispatchMode):  # type: ignore[no-untyped-call]
         wanted = numbers
         if self._number:
             seed = 1 + 2 * (self._number + (self._calls << 8))
-            wanted = numbers * (1 + (uniform(numbers, seed) - 0.5) * 2.0**-self._bits)
+            share = uniform(numbers, seed) - 0.5
+            if self._bits <= HALF_BITS:
+                wanted = numbers + share * _STEPS * self._spacing(numbers)
+            else:
+                wanted = numbers * (1 + share * 2.0**-self._bits)
         numbers.copy_(wanted.to(tested))
+
+
+def _is_scaled_sum(func: Any, kwargs: dict[str, Any]) -> bool:
+    return func.overloadpacket in _SUMS and kwargs.get("alpha", 1) != 1
 
 
 def _is_view(func: Any) -> bool:

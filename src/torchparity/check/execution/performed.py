@@ -11,6 +11,7 @@ import torch
 
 from torchparity.calls import attempted
 from torchparity.check.cases import Arguments, CannotRun, Case, Input, is_operator, rebuilt
+from torchparity.check.emulation import VARIANTS
 from torchparity.check.execution.precision import Emulated, Way, reference_way
 from torchparity.check.execution.results import Results
 from torchparity.check.execution.running import Call, first_line, run
@@ -43,17 +44,26 @@ class Performed:
         """True where the reference is wider than the tested dtype."""
         return self._tested is not None and self.reference_way.raised is not None
 
-    def emulated(self, number: int) -> Results | None:
+    def emulated(self, number: int, *, has_exact_inputs: bool = False) -> Results | None:
         """Return the reference with the tested dtype's rounding, sample `number`; None where it cannot be had."""
-        if number not in self._emulated:
-            tested = self._tested or torch.float32
-            way = replace(self.reference_way, emulated=Emulated(tested, number, self.case.api))
+        if has_exact_inputs and number:
+            return None  # nothing is drawn for it
+        tested = self._tested or torch.float32
+        emulated = Emulated(tested, number, self.case.api, has_exact_inputs)
+        return self._another(replace(self.reference_way, emulated=emulated))
+
+    def in_tf32(self, variant: int) -> Results | None:
+        """Return the reference with its products in a variant of TF32; None where it cannot be had."""
+        return self._another(replace(self.reference_way, tf32=variant)) if variant < VARIANTS else None
+
+    def _another(self, way: Way) -> Results | None:
+        if way not in self._others:
             results = attempted(lambda: run(self.call, way))
-            self._emulated[number] = None if isinstance(results, Exception) else results
-        return self._emulated[number]
+            self._others[way] = None if isinstance(results, Exception) else results
+        return self._others[way]
 
     @cached_property
-    def _emulated(self) -> dict[int, Results | None]:
+    def _others(self) -> dict[Way, Results | None]:
         return {}
 
     @cached_property

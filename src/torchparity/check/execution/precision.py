@@ -24,11 +24,15 @@ _QUANTIZING = ("quantize", "fake_quant", "_scaled_mm", "_int_mm")
 
 @dataclass(frozen=True)
 class Emulated:
-    """Rounding of a dtype to emulate inside a run of higher precision; `number` is that of the sample."""
+    """Rounding of a dtype to emulate inside a run of higher precision; `number` is that of the sample.
+
+    Inputs that are exact are not moved; Python's numbers are rounded to the dtype instead, as a kernel may take them.
+    """
 
     tested: torch.dtype
     number: int
     api: str
+    has_exact_inputs: bool = False
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,7 @@ class Way:
     raised: torch.dtype | None = None
     raises_words: bool = True  # False for conversions, whose dtype is what they are asked for
     emulated: Emulated | None = None
+    tf32: int | None = None  # the variant of TF32 that products are computed in
 
     def dtype(self, dtype: torch.dtype) -> torch.dtype:
         """Return the dtype that takes the place of a recorded one."""

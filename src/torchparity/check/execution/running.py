@@ -11,7 +11,7 @@ import torch
 
 from torchparity.calls import attempted
 from torchparity.check.cases import Arguments, CannotRun, DeviceWord, DtypeWord, Input
-from torchparity.check.emulation import RoundedResults, moved
+from torchparity.check.emulation import RoundedResults, Tf32Products, moved
 from torchparity.check.execution.precision import Way
 from torchparity.check.execution.results import Results, leaves_of, on_host
 from torchparity.check.execution.seeds import GradientSeeds
@@ -107,6 +107,9 @@ class _Placing:
             return self._way.device
         if isinstance(leaf, DtypeWord):
             return self._way.dtype(leaf.dtype) if self._way.raises_words else leaf.dtype
+        emulated = self._way.emulated
+        if type(leaf) is float and emulated is not None and emulated.has_exact_inputs:
+            return torch.tensor(leaf, dtype=torch.float64).to(_real(emulated.tested)).item()
         return leaf
 
     def written(self, outputs: dict[str, Any]) -> dict[str, torch.Tensor]:
@@ -119,7 +122,9 @@ class _Placing:
     def moved(self, tensor: torch.Tensor) -> torch.Tensor:
         """Return a tensor as the emulation of a dtype's rounding takes it; without one, as it is."""
         emulated = self._way.emulated
-        return tensor if emulated is None else moved(tensor, emulated.tested, emulated.number, emulated.api)
+        if emulated is None or emulated.has_exact_inputs:
+            return tensor
+        return moved(tensor, emulated.tested, emulated.number, emulated.api)
 
     def _tensor(self, given: Input) -> torch.Tensor:
         tensor = given.tensor.to(device=self._way.device, dtype=self._way.dtype(given.tensor.dtype))
@@ -134,11 +139,17 @@ class _Placing:
         return own
 
 
+def _real(dtype: torch.dtype) -> torch.dtype:
+    return dtype.to_real() if dtype.is_complex else dtype
+
+
 def _can_have_gradient(tensor: torch.Tensor) -> bool:
     return tensor.is_floating_point() or tensor.is_complex()
 
 
 def _rounding(way: Way) -> AbstractContextManager[Any]:
+    if way.tf32 is not None:
+        return Tf32Products(way.tf32)
     if way.emulated is None:
         return nullcontext()
     return RoundedResults(way.emulated.tested, way.emulated.number)

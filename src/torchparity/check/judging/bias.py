@@ -16,13 +16,21 @@ from torchparity.check.judging.values import Values, blocks
 _FEWEST = 256  # elements that tell a direction
 _DEVIATIONS = 8.0  # of a sum of errors that go either way
 _SHARE_OF_EPSILON = 1 / 64
+_MOST_OF_EPSILON = 1 / 2  # cutting off instead of rounding makes a third
 _TIMES = 3.0  # a bias of results with rounding, times this, is explained
 
 
-def bias_of(device: Values, reference: Values, form: FloatFormat) -> float:
+def certain_bias(device: Values, reference: Values, form: FloatFormat) -> float:
     """Return by which share results are too large or, negative, too small; 0 where that may be chance or precision."""
     if not form.is_half or device.size < _FEWEST or device.kind == "complex":
         return 0.0
+    bias, chance = bias_of(device, reference, form)
+    is_certain = abs(bias) > _DEVIATIONS * chance and abs(bias) > _SHARE_OF_EPSILON * form.epsilon
+    return bias if is_certain else 0.0
+
+
+def bias_of(device: Values, reference: Values, form: FloatFormat) -> tuple[float, float]:
+    """Return a bias, and how large it gets by chance where errors go either way."""
     total = moved = squares = 0.0
     for _, tested, right in blocks(device, reference):
         nearest = form.rounded(right)
@@ -33,13 +41,15 @@ def bias_of(device: Values, reference: Values, form: FloatFormat) -> float:
         total += float(np.square(nearest).sum())
         moved += float(moves.sum())
         squares += float(np.square(moves).sum())
-    if not moved or not total:
-        return 0.0
-    bias, chance = moved / total, math.sqrt(squares) / total
-    is_certain = abs(bias) > _DEVIATIONS * chance and abs(bias) > _SHARE_OF_EPSILON * form.epsilon
-    return bias if is_certain else 0.0
+    return (moved / total, math.sqrt(squares) / total) if total else (0.0, 0.0)
 
 
-def is_explained(bias: float, of_rounded: float) -> bool:
-    """Tell whether a result with rounding has a bias like it."""
-    return abs(bias) <= _TIMES * abs(of_rounded)
+def is_beyond_rounding(bias: float, form: FloatFormat) -> bool:
+    """Tell whether a bias is more than any way to round makes."""
+    return abs(bias) > _MOST_OF_EPSILON * form.epsilon
+
+
+def is_explained(bias: float, rounded: Values, reference: Values, form: FloatFormat) -> bool:
+    """Tell whether a result with rounding has a bias like it, by more than chance."""
+    of_rounded, chance = bias_of(rounded, reference, form)
+    return abs(bias) <= _TIMES * (abs(of_rounded) - chance)

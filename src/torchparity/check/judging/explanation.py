@@ -18,7 +18,7 @@ import numpy.typing as npt
 from torchparity.check.judging.float_formats import FloatFormat, Floats
 from torchparity.check.judging.judgement import Metrics
 from torchparity.check.judging.metrics import is_same, magnitudes, rounded_to
-from torchparity.check.judging.standards import goes_through_squares, is_recurrent, may_use_tf32, normwise_error
+from torchparity.check.judging.standards import goes_through_squares, is_recurrent, normwise_error
 from torchparity.check.judging.values import Numbers, Values, blocks
 
 # Sums of half-precision numbers are kept in float32 by every device, and so are exact here. Those of float32 are
@@ -27,11 +27,8 @@ from torchparity.check.judging.values import Numbers, Values, blocks
 _TIMES_HALF, _TIMES_WIDE, _TIMES_RECURRENT = 4.0, 16.0, 48.0
 _ULPS = 1.0
 _FLUSHED_BELOW = 1e-30  # subnormals of formats with a range like float32's may be flushed to zero
-# Multiples of the RMSE of float32 that inputs of 10 bits lead to; of 7 bits it is 2**14. In a recurrence the steps
-# of float32 have errors of their own, so that the multiple is smaller.
-_TF32, _TF32_RECURRENT = (2.0**8, 2.0**13), (2.0**6, 2.0**13)
-_TF32_EXCESS = 2.0**9
 _EXPONENTS = 1025  # the largest of float64, and the next
+_ENOUGH = 16  # elements of a magnitude, whose own errors tell what is normal there
 _MANY = 1 << 16  # elements from which a sample costs more than it tells
 _MOST_SAMPLES, _MOST_SAMPLES_OF_MANY = 8, 3
 
@@ -58,6 +55,19 @@ class Profile:
         self._samples = 0
         self._scale = _root_mean_square(reference)
         self._times = _times(api, form)
+        self._of_larger = self._share_of_larger()
+
+    def _share_of_larger(self) -> Floats:
+        """Return how much of the next power's errors counts for each power.
+
+        Rounding errs by a share of the result, twice as much at twice the size; errors of sums do not, and are seen
+        where they are looked for in enough elements.
+        """
+        counts = np.zeros_like(self._largest)
+        if self._form.is_half:
+            for _, _, right in blocks(self._device, self._reference):
+                np.add.at(counts, self._powers(right), 1)
+        return np.where(counts[:-1] >= _ENOUGH, 0.5, 1.0)
 
     def learn(self, rounded: Values) -> None:
         """Add the errors of one result with rounding."""
@@ -77,7 +87,7 @@ class Profile:
         largest, worst, beyond = 0.0, 0, 0
         around = self._largest.copy()
         around[1:] = np.maximum(around[1:], self._largest[:-1])
-        around[:-1] = np.maximum(around[:-1], self._largest[1:])
+        around[:-1] = np.maximum(around[:-1], self._largest[1:] * self._of_larger)
         for part, tested, right in blocks(self._device, self._reference):
             excess = self._errors(tested, right) / self._allowed(right, around)
             excess[self._shared[part]] = 0.0
@@ -138,17 +148,6 @@ def _root_mean_square(values: Values) -> float:
 def is_within_one_ulp(metrics: Metrics) -> bool:
     """Tell whether every error is explained already by the one ULP that is allowed anywhere."""
     return not metrics.nonfinite_error_rate and metrics.max_ulp is not None and metrics.max_ulp <= _ULPS
-
-
-def can_be_tf32(api: str, form: FloatFormat) -> bool:
-    """Tell whether a result may have been computed in TF32."""
-    return form.dtype == "torch.float32" and may_use_tf32(api)
-
-
-def is_like_tf32(api: str, multiple: float, explanation: Explanation) -> bool:
-    """Tell whether an RMSE, as a multiple of float32's own, is what TF32 makes, and no single element stands out."""
-    least, most = _TF32_RECURRENT if is_recurrent(api) else _TF32
-    return least <= multiple <= most and explanation.excess <= _TF32_EXCESS
 
 
 def sample_numbers(elements: int) -> Iterator[int]:

@@ -68,6 +68,14 @@ def is_same(left: Numbers, right: Numbers) -> npt.NDArray[np.bool_]:
     return same
 
 
+def differences(device: Values, reference: Values, form: FloatFormat) -> npt.NDArray[np.bool_]:
+    """Tell which elements are not the reference's, rounded; a subnormal may be flushed to zero."""
+    tested, right = device.numbers(), rounded_to(reference.numbers(), form)
+    is_flushed = (tested == 0) & (magnitudes(right) < form.smallest_normal)
+    different: npt.NDArray[np.bool_] = ~is_same(tested, right) & ~is_flushed
+    return different
+
+
 def rounded_to(numbers: Numbers, form: FloatFormat) -> Numbers:
     """Return float64 or complex128 numbers rounded to a format."""
     if numbers.dtype.kind != "c":

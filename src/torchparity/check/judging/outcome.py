@@ -39,6 +39,8 @@ class Outcome:
     same_dtype: Any | None = None  # None where the CPU cannot run it, or is the device
     emulate: Emulate | None = None
     pick: Pick | None = None  # gives the values that indices choose, None for indices that no right kernel returns
+    tf32: Emulate | None = None  # gives the reference with its products in a variant (0, 1, …) of TF32
+    is_exact: bool = False  # it moves or selects numbers, and makes no new ones
 
 
 _WORST_FIRST = (Status.ERROR, Status.WARNING, Status.PASS, Status.SKIP)

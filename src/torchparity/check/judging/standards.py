@@ -64,6 +64,10 @@ _USE_TF32 = _RECURRENT | {
     *("scaled_dot_product_attention", "multi_head_attention_forward", "_native_multi_head_attention"),
     *("_transformer_encoder_layer_fwd", "cdist", "cov", "corrcoef", "matrix_power", "matrix_exp"),
 }
+# One operator does all of it, so that its products are not seen from outside.
+_HIDES_PRODUCTS = frozenset(
+    {"matrix_exp", "_native_multi_head_attention", "_transformer_encoder_layer_fwd", "_cudnn_rnn"}
+)
 _THROUGH_SQUARES = frozenset({"cdist"})
 _EPSILONS, _EPSILONS_OF_HALF = 32, 2
 
@@ -71,23 +75,28 @@ _EPSILONS, _EPSILONS_OF_HALF = 32, 2
 @cache
 def standard_of(api: str) -> Standard:
     """Return the standard of an API, whatever its spelling: `Tensor.__iadd__` is judged as `Torch.add`."""
-    return _STANDARDS.get(_operator(api), Standard.BENCHMARK)
+    return _STANDARDS.get(operator_of(api), Standard.BENCHMARK)
 
 
 @cache
 def level_of(api: str) -> int:
     """Return how closely an API is monitored: 0, 1 or 2."""
-    return _LEVEL_OF.get(_operator(api), 0)
+    return _LEVEL_OF.get(operator_of(api), 0)
 
 
 def may_use_tf32(api: str) -> bool:
     """Tell whether devices compute the API in TF32 where that is allowed."""
-    return standard_of(api) in (Standard.ULP, Standard.THOUSANDTH) or _operator(api) in _USE_TF32
+    return standard_of(api) in (Standard.ULP, Standard.THOUSANDTH) or operator_of(api) in _USE_TF32
+
+
+def hides_products(api: str) -> bool:
+    """Tell whether the products of an API cannot be given other factors."""
+    return operator_of(api) in _HIDES_PRODUCTS
 
 
 def is_recurrent(api: str) -> bool:
     """Tell whether an API feeds its results back into itself, so that their errors grow with every step."""
-    return _operator(api) in _RECURRENT
+    return operator_of(api) in _RECURRENT
 
 
 def normwise_error(api: str, form: FloatFormat) -> float:
@@ -102,9 +111,10 @@ def normwise_error(api: str, form: FloatFormat) -> float:
 
 def goes_through_squares(api: str) -> bool:
     """Tell whether an API takes the root of what is left of squares, which loses half of the digits near zero."""
-    return _operator(api) in _THROUGH_SQUARES
+    return operator_of(api) in _THROUGH_SQUARES
 
 
-def _operator(api: str) -> str:
+def operator_of(api: str) -> str:
+    """Return the one name of an API's operator: `add` for `Tensor.__iadd__`."""
     name = canonical_operator(api).rpartition(".")[2]
     return name[:-1] if name.endswith("_") and not name.endswith("__") else name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from torchparity.check.judging.explanation import Explanation
 from torchparity.check.judging.float_formats import FloatFormat
@@ -31,7 +32,7 @@ def about_explained(metrics: Metrics, form: FloatFormat) -> str:
 
 
 def about_outliers(explanation: Explanation, device: Values, reference: Values, form: FloatFormat) -> str:
-    """Say that the result passes, but single elements of it are wrong."""
+    """Say that the result passes, but elements of it are wrong."""
     return (
         f"It passes, but {explanation.beyond} of {device.size} elements are beyond what rounding explains: "
         f"{_worst(explanation, device, reference, form)}."
@@ -48,7 +49,23 @@ def about_failure(
 def about_bias(bias: float) -> str:
     """Say that errors that are small have one direction."""
     size = "large" if bias > 0 else "small"
-    return f"No element is wrong, but all together are {abs(bias):.2%} too {size}, where rounding has no direction."
+    return f"All elements together are {abs(bias):.2%} too {size}, where rounding has no direction."
+
+
+def about_unusual(multiple: float, form: FloatFormat) -> str:
+    """Say that errors that are small each are large together."""
+    rounding = f"{form.dtype}'s rounding"
+    return f"No element is beyond what rounding explains, but the RMSE is {multiple:.3g} times that of {rounding}."
+
+
+def about_moved(differs: npt.NDArray[np.bool_], device: Values, reference: Values) -> str:
+    """Say how many numbers differ of those that were only moved or selected."""
+    index = int(np.flatnonzero(differs)[0])
+    here, right = (values.numbers(slice(index, index + 1))[0] for values in (device, reference))
+    return (
+        f"It makes no new numbers, and {np.count_nonzero(differs)} of {device.size} differ, "
+        f"first {_place(index, device.shape)}: {here:.6g} instead of {right:.6g}."
+    )
 
 
 def about_tf32(multiple: float) -> str:

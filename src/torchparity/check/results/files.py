@@ -7,7 +7,7 @@ was at; `continued` goes on from there.
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TextIO
@@ -19,6 +19,7 @@ from torchparity.check.results.rows import (
     detail_rows,
     guarded,
     read_rows,
+    result_of_row,
     result_row,
 )
 from torchparity.errors import ConfigError, RecordNameError, RunWriteError
@@ -30,10 +31,10 @@ DETAILS_STEM = "accuracy_checking_details"
 
 
 class ResultFiles:
-    """The two files of one check, open for more rows; `done` has the calls that they hold."""
+    """The two files of one check, open for more rows; `done` has the results that they hold, by call."""
 
-    def __init__(self, result: Path, details: Path, done: Iterable[CallKey]) -> None:
-        self.result, self.details, self.done = result, details, frozenset(done)
+    def __init__(self, result: Path, details: Path, done: Mapping[CallKey, CaseResult]) -> None:
+        self.result, self.details, self.done = result, details, done
         self._files = [_opened(details), _opened(result)]
         self._details, self._result = (csv.writer(file, lineterminator="\n") for file in self._files)
 
@@ -43,7 +44,7 @@ class ResultFiles:
         result, details = folder / f"{RESULT_STEM}.csv", folder / f"{DETAILS_STEM}.csv"
         _write(details, DETAILS_HEADER, [])
         _write(result, RESULT_HEADER, [])
-        return cls(result, details, [])
+        return cls(result, details, {})
 
     @classmethod
     def continued(cls, result: Path) -> ResultFiles:
@@ -51,8 +52,9 @@ class ResultFiles:
         if RESULT_STEM not in result.name:
             raise ConfigError(f"-csv_path {result} is not a file named {RESULT_STEM}….csv, which a check leaves.")
         details = result.with_name(result.name.replace(RESULT_STEM, DETAILS_STEM))
-        rows = read_rows(result, RESULT_HEADER)
-        done = {call for row in rows if (call := _key(row[0], row)) is not None}
+        found = [(row, result_of_row(row)) for row in read_rows(result, RESULT_HEADER)]
+        rows = [row for row, known in found if known is not None]
+        done = {known.key: known for _, known in found if known is not None}
         kept = [row for row in read_rows(details, DETAILS_HEADER) if _key(_call_of(row[0]), row) in done]
         _write(details, DETAILS_HEADER, kept)
         _write(result, RESULT_HEADER, rows)

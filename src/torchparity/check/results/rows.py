@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from torchparity.check.judging import DETAILS_HEADER as JUDGEMENT_HEADER
+from torchparity.check.judging import Status
 from torchparity.check.results.case_result import CaseResult
 from torchparity.errors import DamagedFileError, RunNotFoundError
 
@@ -19,6 +20,16 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 def result_row(result: CaseResult) -> list[str]:
     """Return the row of an API; a direction that the run has not is a blank."""
     return [result.name, str(result.forward or ""), str(result.backward or ""), result.message, *_place(result)]
+
+
+def result_of_row(row: Sequence[str]) -> CaseResult | None:
+    """Return the result that a row tells, without its details; None where its cells are no statuses and numbers."""
+    name, forward, backward, message, step, rank = row
+    try:
+        statuses = Status(forward), Status(backward) if backward else None
+        return CaseResult(name, *statuses, message, step=int(step), rank=int(rank))
+    except ValueError:
+        return None
 
 
 def detail_rows(result: CaseResult) -> list[list[str]]:
