@@ -49,7 +49,9 @@ def test_a_script_is_watched_and_its_overflow_judged(tmp_path):
     assert watched.returncode == 0, watched.stderr
     assert "next: torchparity overflow" in watched.stderr
     assert len(list(tmp_path.glob("forward_info_*.json"))) == 1
-    lines = judged.stdout.splitlines()
+    place, *lines = judged.stdout.splitlines()
+    assert place.endswith(", rank 0:")
+    assert f"{place.partition(',')[0]}: Torch.matmul.0.forward overflows" in watched.stderr
     assert lines[0] == "The Torch.matmul.0 overflow is a normal overflow."
     assert "times the largest float16 (65504)" in lines[1]
     assert "scores = torch.matmul(q, k.t())" in lines[2]
@@ -116,6 +118,32 @@ def test_a_run_without_overflow_says_so(tmp_path, capsys):
 
     assert main(["overflow", str(tmp_path / "run"), "--fail-on", "overflow"]) == 0
     assert capsys.readouterr().out.startswith("No call overflows")
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        pytest.param({"level": "L0"}, "has level L0; to find overflows, record with level L1 or mix", id="modules"),
+        pytest.param({"level": "L1", "task": "structure"}, "has task structure, which keeps no numbers", id="names"),
+    ],
+)
+def test_a_run_that_cannot_tell_is_refused(tmp_path, capsys, settings, said):
+    model = torch.nn.Softplus()
+    with capture(tmp_path / "run", model=model, **settings):
+        torch.log(model(torch.full((2,), -torch.inf)))
+    capsys.readouterr()
+
+    assert main(["overflow", str(tmp_path / "run"), "--fail-on", "overflow"]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_the_folder_of_a_training_that_did_not_overflow_says_so(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    with capture("run", level="L1", task="overflow_check"):
+        torch.log(torch.ones(2))
+
+    assert main(["overflow", "run"]) == 2
+    assert "run is empty; task overflow_check writes nothing where no call overflows." in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

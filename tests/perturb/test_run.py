@@ -61,7 +61,7 @@ def test_significance_ranks_apis_and_modules(tmp_path):
         (["--task", "free_benchmark", "--pert-mode", "bitnoise"], "Did you mean 'bit_noise'?"),
         (["--task", "free_benchmark", "--significance", "many"], "must be a whole number"),
         (["--task", "free_benchmark", "--fuzz-stage", "backward"], "'backward' needs 'list'"),
-        (["--pert-mode", "bit_noise"], "pert_mode: only for --task free_benchmark; the task is statistics"),
+        (["--pert-mode", "bit_noise"], "--pert-mode: only for --task free_benchmark; the task is statistics"),
     ],
 )
 def test_wrong_options_are_refused_before_the_script_runs(options, said, tmp_path, capsys):

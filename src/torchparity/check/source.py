@@ -25,6 +25,8 @@ class RunSource:
         part = open_run(self.path).part(self.step, self.rank)
         if part.info.level in _WITHOUT_CALLS:
             raise ConfigError(f"{self.path} has level {part.info.level}; to check APIs, record with level L1 or mix.")
+        if part.info.task == "structure":
+            raise ConfigError(f"{self.path} has task structure, which keeps no arguments; record with task statistics.")
         return part
 
 

@@ -106,7 +106,8 @@ def _perturbing(options: Namespace) -> dict[str, object]:
     }
     block = {field: value for field, value in given.items() if value is not None}
     if block and options.task != "free_benchmark":
-        raise ConfigError(f"{', '.join(block)}: only for --task free_benchmark; the task is {options.task}.")
+        given_options = ", ".join(f"--{field.replace('_', '-')}" for field in block)
+        raise ConfigError(f"{given_options}: only for --task free_benchmark; the task is {options.task}.")
     return {**block, "fuzz_device": "cpu"} if options.pert_mode == "to_cpu" else block
 
 

@@ -52,7 +52,7 @@ class Asked:
             "overwrite": self.overwrite,
             "free_benchmark": dict(self.perturbing),
         }
-        return capture_config(settings, source="torchparity run")
+        return capture_config(settings, source="run")
 
     def has_recorded(self) -> bool:
         """Tell whether there is a recorded step in the folder."""
