@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 from torchparity import plugins
 from torchparity.errors import ConfigError, DamagedFileError, MissingTorchError, RunNotFoundError
-from torchparity.text import counted
+from torchparity.text import counted, printable
 
 if TYPE_CHECKING:
     from torchparity.check.entry import CheckOptions, CheckSummary
+    from torchparity.check.results.whole_result import WholeResult
     from torchparity.check.source import Source
 
 _MOST_SHOWN = 5
@@ -35,7 +36,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--step", metavar="N", help="step to check; default: the first")
     parser.add_argument("--rank", metavar="N", help="rank to check; default: the first")
     parser.add_argument("--exhaustive", metavar="LIST", help="unary APIs to run on all 65,536 inputs, such as exp,gelu")
-    parser.add_argument("--dtype", default="bfloat16", metavar="LIST", help="of --exhaustive: float16,bfloat16")
+    parser.add_argument("--dtype", metavar="LIST", help="of --exhaustive: float16,bfloat16 (bfloat16)")
     add_common_arguments(parser)
 
 
@@ -77,6 +78,10 @@ def run(options: Namespace) -> int:
     if options.exhaustive is not None:
         return _check_exhaustively(options)
     path = options.run or options.api_info
+    if options.dtype is not None:
+        raise ConfigError("--dtype is of --exhaustive; without it the dtypes are those of the run.")
+    if options.run is not None and options.api_info is not None:
+        raise ConfigError("check takes one run, as RUN or as -api_info; both are given.")
     if path is None:
         raise ConfigError("check needs a run: torchparity check RUN, or torchparity check --exhaustive exp.")
     need_torch()
@@ -87,18 +92,20 @@ def run(options: Namespace) -> int:
 
 
 def _check_exhaustively(options: Namespace) -> int:
+    if options.run is not None or options.api_info is not None:
+        raise ConfigError("check takes a run or --exhaustive, not both; --exhaustive needs no run.")
     need_torch()
-    from torchparity.check.execution import device_named
-    from torchparity.check.exhaustive import COLUMNS, check_exhaustively
+    from torchparity.cli.terminal.exhaustive import check_all_inputs
 
-    device = device_named(options.device[0] if options.device else None)
-    print(f"All 65,536 inputs on {device}, against float64:")
-    print(" | ".join(COLUMNS))
-    worst: set[str] = set()
-    for found in check_exhaustively(words(options.exhaustive), words(options.dtype), device):
-        print(" | ".join(found.cells()), flush=True)
-        worst.add(str(found.status))
-    return int(bool(worst & _failing(options)))
+    is_kept = options.out_path != Path() or options.format != "csv"
+    found = check_all_inputs(
+        words(options.exhaustive),
+        words(options.dtype or "bfloat16"),
+        options.device[0] if options.device else None,
+        options.out_path if is_kept else None,
+        _formats_asked(options.format),
+    )
+    return int(bool(found & _failing(options)))
 
 
 def _failing(options: Namespace) -> set[str]:
@@ -109,14 +116,22 @@ def _failing(options: Namespace) -> set[str]:
 def check_source(source: Source, options: Namespace) -> int:
     """Check what a source holds, print how it went, return the exit code."""
     from torchparity.check.entry import check_run
+    from torchparity.check.results.whole_result import whole_result
     from torchparity.cli.terminal.progress import progress
 
     with progress(rate=True) as show:
         summary = check_run(source, asked(options), show)
     _print(summary)
+    written = whole_result(summary.files[0])
+    _print_whole(written, summary)
     if summary.was_interrupted:
         return _INTERRUPTED
-    return int(any(summary.counts[word] for word in _failing(options)))
+    unknown = written.unknown((*words(options.white_list), *_lists(options.config).get("white_list", ())))
+    for sentence in unknown:
+        print(f"torchparity: white list: {sentence}", file=sys.stderr)
+    if unknown and set(written.counts) <= {"SKIP"}:
+        return ConfigError.exit_code
+    return int(any(written.counts[word] for word in _failing(options)))
 
 
 def asked(options: Namespace) -> CheckOptions:
@@ -207,6 +222,8 @@ def _print(summary: CheckSummary) -> None:
     more = len(summary.failed) + len(summary.warned) - _MOST_SHOWN
     if more > 0:
         print(f"and {more} more.")
+    for worst in [*summary.failed, *summary.warned][:1]:
+        print(f"{worst.name}: {worst.message}")
     for file in summary.files:
         print(f"Wrote {file}")
     if summary.was_interrupted:
@@ -214,3 +231,14 @@ def _print(summary: CheckSummary) -> None:
         print(
             f"Interrupted with {counted(left, 'call')} left; go on with -csv_path {summary.files[0]}", file=sys.stderr
         )
+
+
+def _print_whole(written: WholeResult, summary: CheckSummary) -> None:
+    for sentence in written.skips():
+        print(printable(sentence))
+    if summary.already_done:
+        print(f"With those of before {summary.files[0]} has {written.in_words()}.")
+    strange = len(written.rows) - summary.already_done - sum(summary.counts.values())
+    if strange > 0:
+        calls = f"{counted(strange, 'call')} of {summary.files[0]}"
+        print(f"torchparity: {calls} not asked for now; is it of another run?", file=sys.stderr)
