@@ -43,7 +43,9 @@ def test_operators_apis_and_calls_are_names_of_a_white_list(run, tmp_path, capsy
 def test_a_skip_has_its_reason_on_the_terminal(run, tmp_path, capsys):
     assert cli.main(["check", str(run), "-d", "cpu", "-o", str(tmp_path)]) == 0
 
-    (skipped,) = [row for row in rows(tmp_path / "accuracy_checking_result.csv") if row["Forward Test Success"] == "SKIP"]
+    (skipped,) = [
+        row for row in rows(tmp_path / "accuracy_checking_result.csv") if row["Forward Test Success"] == "SKIP"
+    ]
     assert f"SKIP: {skipped['API name']}: {skipped['Message']}" in capsys.readouterr().out.splitlines()
 
 

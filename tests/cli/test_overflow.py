@@ -165,3 +165,32 @@ def test_what_cannot_work_is_one_sentence(steep, capsys, words, said):
     error = capsys.readouterr().err
     assert said in error
     assert len(error.splitlines()) == 1
+
+
+def test_a_script_may_be_watched_for_more_than_one_overflow(tmp_path):
+    (tmp_path / "train.py").write_text(
+        "import torch\nlayer = torch.nn.Linear(2, 2)\nfor _ in range(3):\n"
+        "    layer(torch.ones(1, 2)).sum().backward()\n    layer(torch.log(torch.zeros(1, 2))).sum().backward()\n"
+    )
+    words = ["run", "--task", "overflow_check", "--overflow-nums", "-1", "-o", "run", "train.py"]
+    watched = subprocess.run(
+        [sys.executable, "-m", "torchparity", *words], capture_output=True, text=True, cwd=tmp_path
+    )
+
+    assert watched.stderr.count(" overflows: ") == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        pytest.param(["--overflow-nums", "2"], "only for --task overflow_check; the task is statistics", id="task"),
+        pytest.param(["--task", "overflow_check", "--overflow-nums", "0"], "from 1, or -1", id="number"),
+        pytest.param(["--task", "overflow_check", "--level", "L0"], "--level L0 has none", id="level"),
+    ],
+)
+def test_what_run_cannot_watch_is_one_sentence(tmp_path, capsys, words, said):
+    (tmp_path / "train.py").write_text("")
+
+    assert main(["run", *words, "-o", str(tmp_path / "run"), str(tmp_path / "train.py")]) == 2
+    error = capsys.readouterr().err
+    assert said in error and error.count("\n") == 1

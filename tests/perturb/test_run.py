@@ -44,6 +44,15 @@ def test_calls_are_perturbed_in_every_step(tmp_path):
     ]
 
 
+@pytest.mark.parametrize(("again", "rows"), [((), 4), (("--overwrite",), 2)])
+def test_a_second_training_adds_rows_or_replaces_them(tmp_path, again, rows):
+    options = ("--task", "free_benchmark", "--pert-mode", "bit_noise", "--list", "Torch.sub")
+    run(tmp_path, *options)
+    run(tmp_path, *options, *again)
+
+    assert len(rows_in(tmp_path / "run")) == rows
+
+
 def test_significance_ranks_apis_and_modules(tmp_path):
     done = run(tmp_path, "--task", "free_benchmark", "--significance", "3", "--steps", "1")
 

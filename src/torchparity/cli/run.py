@@ -29,6 +29,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--task", choices=TASKS, default="statistics", help="what to keep of each tensor")
     parser.add_argument("--steps", metavar="LIST", help="steps to record, from 0, such as 0-1 or 0,5-7; default: all")
     parser.add_argument("--model", metavar="NAME", help="the model: a variable of the script, or a class")
+    parser.add_argument(
+        "--overflow-nums", metavar="N", help="of --task overflow_check: calls to look for (1); -1 is all of them"
+    )
     parser.add_argument("--stop-after", action="store_true", help="end the script after the last step of --steps")
     parser.add_argument(
         "--checksum-every",
@@ -83,6 +86,7 @@ def run(options: Namespace) -> int:
         stop_after=options.stop_after,
         overwrite=options.overwrite,
         checksum_every=_number(options.checksum_every),
+        overflow_nums=_overflows(options),
         perturbing=_perturbing(options),
         command=_command(options, words),
     )
@@ -119,3 +123,14 @@ def _number(text: str | None) -> int | None:
     if text is not None and not (text.isdecimal() and 0 < int(text) < 10**9):
         raise ConfigError(f"--checksum-every is {text!r}; it must be a whole number from 1 on.")
     return None if text is None else int(text)
+
+
+def _overflows(options: Namespace) -> int | None:
+    text = options.overflow_nums
+    if text is None:
+        return None
+    if options.task != "overflow_check":
+        raise ConfigError(f"--overflow-nums: only for --task overflow_check; the task is {options.task}.")
+    if text != "-1" and not (text.isdecimal() and 0 < int(text) < 10**9):
+        raise ConfigError(f"--overflow-nums is {text!r}; it must be a whole number from 1, or -1 for no limit.")
+    return int(text)
