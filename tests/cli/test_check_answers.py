@@ -104,11 +104,14 @@ def test_all_inputs_become_files_where_a_folder_is_named(tmp_path, capsys):
         (["RUN", "--dtype", "float16"], "--dtype is of --exhaustive"),
         (["RUN", "-api_info", "dump.json"], "both are given"),
         (["--exhaustive", ","], "need names"),
+        (["RUN", "-config", "wrong.json"], "wrong.json: unknown field 'whitelist'. Did you mean 'white_list'?"),
+        (["RUN", "-o", "wrong.json"], "-o wrong.json is a file; name a folder"),
         (["structure"], "has task structure, which keeps no arguments"),
     ],
 )
 def test_what_would_be_ignored_is_refused(run, tmp_path, monkeypatch, capsys, arguments, sentence):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "wrong.json").write_text('{"task": "statistics", "whitelist": ["gelu"]}')
     if arguments == ["structure"]:
         with capture("structure", model=torch.nn.Tanh(), task="structure"):
             torch.exp(torch.ones(2))

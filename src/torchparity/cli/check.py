@@ -27,6 +27,7 @@ _MOST_SHOWN = 5
 _MOST_PROCESSES = 64
 _INTERRUPTED = 130
 _SECTIONS = ("run_ut", "acc_check")
+_KEYS = ("white_list", "black_list", "error_data_path")
 ERROR_DATA = Path("ut_error_data")
 
 
@@ -119,6 +120,8 @@ def check_source(source: Source, options: Namespace) -> int:
     from torchparity.check.results.whole_result import whole_result
     from torchparity.cli.terminal.progress import progress
 
+    if options.out_path.is_file():
+        raise ConfigError(f"-o {options.out_path} is a file; name a folder for the results.")
     with progress(rate=True) as show:
         summary = check_run(source, asked(options), show)
     _print(summary)
@@ -205,10 +208,13 @@ def _lists(config: Path | None) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise DamagedFileError(config, "it is not a JSON object with white_list and black_list")
     section = next((content[name] for name in _SECTIONS if isinstance(content.get(name), dict)), content)
+    for key in sorted(set(section) - set(_KEYS)):  # the file has settings of other tools too
+        if meant := next((each for each in _KEYS if each.replace("_", "") == key.replace("-", "").lower()), None):
+            raise ConfigError(f"{config}: unknown field {key!r}. Did you mean {meant!r}?")
     for name in ("white_list", "black_list"):
         if not all(isinstance(word, str) for word in section.get(name) or []):
             raise DamagedFileError(config, f"{name} is not a list of API names")
-    return {key: section[key] for key in ("white_list", "black_list", "error_data_path") if section.get(key)}
+    return {key: section[key] for key in _KEYS if section.get(key)}
 
 
 def _print(summary: CheckSummary) -> None:
