@@ -21,6 +21,7 @@ from torchparity import cli
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("checked") / "run"
+    torch.manual_seed(0)
     weight = torch.randn(4, 4, requires_grad=True)
     with torchparity.capture(str(folder), level="L1") as recording:
         for _ in range(3):
@@ -176,7 +177,7 @@ def test_what_cannot_be_done_is_one_sentence(run, capsys, arguments, sentence):
 def test_all_inputs_of_a_unary_function_are_a_row(capsys):
     assert cli.main(["check", "--exhaustive", "relu", "--dtype", "float16,bfloat16", "-d", "cpu"]) == 0
 
-    rows = [line.split(" | ")[:3] for line in capsys.readouterr().out.splitlines()[2:]]
+    rows = [[cell.strip() for cell in line.split(" | ")[:3]] for line in capsys.readouterr().out.splitlines()[2:]]
     assert rows == [["relu", "float16", "pass"], ["relu", "bfloat16", "pass"]]
 
 

@@ -49,7 +49,9 @@ def test_a_script_is_watched_and_its_overflow_judged(tmp_path):
     assert watched.returncode == 0, watched.stderr
     assert "next: torchparity overflow" in watched.stderr
     assert len(list(tmp_path.glob("forward_info_*.json"))) == 1
-    lines = judged.stdout.splitlines()
+    place, *lines = judged.stdout.splitlines()
+    assert place.endswith(", rank 0:")
+    assert f"{place.partition(',')[0]}: Torch.matmul.0.forward overflows" in watched.stderr
     assert lines[0] == "The Torch.matmul.0 overflow is a normal overflow."
     assert "times the largest float16 (65504)" in lines[1]
     assert "scores = torch.matmul(q, k.t())" in lines[2]
@@ -119,6 +121,32 @@ def test_a_run_without_overflow_says_so(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        pytest.param({"level": "L0"}, "has level L0; to find overflows, record with level L1 or mix", id="modules"),
+        pytest.param({"level": "L1", "task": "structure"}, "has task structure, which keeps no numbers", id="names"),
+    ],
+)
+def test_a_run_that_cannot_tell_is_refused(tmp_path, capsys, settings, said):
+    model = torch.nn.Softplus()
+    with capture(tmp_path / "run", model=model, **settings):
+        torch.log(model(torch.full((2,), -torch.inf)))
+    capsys.readouterr()
+
+    assert main(["overflow", str(tmp_path / "run"), "--fail-on", "overflow"]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_the_folder_of_a_training_that_did_not_overflow_says_so(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    with capture("run", level="L1", task="overflow_check"):
+        torch.log(torch.ones(2))
+
+    assert main(["overflow", "run"]) == 2
+    assert "run is empty; task overflow_check writes nothing where no call overflows." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
     ("words", "said"),
     [
         pytest.param([], "needs one source", id="nothing"),
@@ -137,3 +165,32 @@ def test_what_cannot_work_is_one_sentence(steep, capsys, words, said):
     error = capsys.readouterr().err
     assert said in error
     assert len(error.splitlines()) == 1
+
+
+def test_a_script_may_be_watched_for_more_than_one_overflow(tmp_path):
+    (tmp_path / "train.py").write_text(
+        "import torch\nlayer = torch.nn.Linear(2, 2)\nfor _ in range(3):\n"
+        "    layer(torch.ones(1, 2)).sum().backward()\n    layer(torch.log(torch.zeros(1, 2))).sum().backward()\n"
+    )
+    words = ["run", "--task", "overflow_check", "--overflow-nums", "-1", "-o", "run", "train.py"]
+    watched = subprocess.run(
+        [sys.executable, "-m", "torchparity", *words], capture_output=True, text=True, cwd=tmp_path
+    )
+
+    assert watched.stderr.count(" overflows: ") == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        pytest.param(["--overflow-nums", "2"], "only for --task overflow_check; the task is statistics", id="task"),
+        pytest.param(["--task", "overflow_check", "--overflow-nums", "0"], "from 1, or -1", id="number"),
+        pytest.param(["--task", "overflow_check", "--level", "L0"], "--level L0 has none", id="level"),
+    ],
+)
+def test_what_run_cannot_watch_is_one_sentence(tmp_path, capsys, words, said):
+    (tmp_path / "train.py").write_text("")
+
+    assert main(["run", *words, "-o", str(tmp_path / "run"), str(tmp_path / "train.py")]) == 2
+    error = capsys.readouterr().err
+    assert said in error and error.count("\n") == 1

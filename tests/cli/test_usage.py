@@ -66,3 +66,35 @@ def test_an_argument_too_many_is_named(capsys):
 def test_what_comes_after_two_dashes_is_no_option(capsys):
     assert cli.main(["show", "--", "--nowhere"]) == 2
     assert "has no option" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        pytest.param(
+            ["run", "--task", "free_bench", "train.py"],
+            "run: --task is 'free_bench'; it must be one of statistics, tensor, structure, overflow_check, "
+            "free_benchmark. Did you mean 'free_benchmark'?",
+            id="choice",
+        ),
+        pytest.param(
+            ["show", "run", "--tensor"],
+            "show: --tensor: expected one argument; see torchparity show --help.",
+            id="value",
+        ),
+        pytest.param(
+            ["convert", "run"],
+            "convert: the following arguments are required: OUT, --to; see torchparity convert --help.",
+            id="required",
+        ),
+    ],
+)
+def test_other_mistakes_are_one_sentence_too(capsys, arguments, said):
+    assert cli.main(arguments) == 2
+    assert capsys.readouterr().err == f"torchparity: {said}\n"
+
+
+def test_headings_of_help_keep_the_names_of_options(capsys):
+    cli.main(["run", "--help"])
+
+    assert "For --task free_benchmark (docs/free-benchmark.md):" in capsys.readouterr().out

@@ -44,6 +44,15 @@ def test_calls_are_perturbed_in_every_step(tmp_path):
     ]
 
 
+@pytest.mark.parametrize(("again", "rows"), [((), 4), (("--overwrite",), 2)])
+def test_a_second_training_adds_rows_or_replaces_them(tmp_path, again, rows):
+    options = ("--task", "free_benchmark", "--pert-mode", "bit_noise", "--list", "Torch.sub")
+    run(tmp_path, *options)
+    run(tmp_path, *options, *again)
+
+    assert len(rows_in(tmp_path / "run")) == rows
+
+
 def test_significance_ranks_apis_and_modules(tmp_path):
     done = run(tmp_path, "--task", "free_benchmark", "--significance", "3", "--steps", "1")
 
@@ -61,7 +70,7 @@ def test_significance_ranks_apis_and_modules(tmp_path):
         (["--task", "free_benchmark", "--pert-mode", "bitnoise"], "Did you mean 'bit_noise'?"),
         (["--task", "free_benchmark", "--significance", "many"], "must be a whole number"),
         (["--task", "free_benchmark", "--fuzz-stage", "backward"], "'backward' needs 'list'"),
-        (["--pert-mode", "bit_noise"], "pert_mode: only for --task free_benchmark; the task is statistics"),
+        (["--pert-mode", "bit_noise"], "--pert-mode: only for --task free_benchmark; the task is statistics"),
     ],
 )
 def test_wrong_options_are_refused_before_the_script_runs(options, said, tmp_path, capsys):

@@ -60,7 +60,7 @@ def judge_performed(case: Case, performed: Performed) -> CaseResult:
     forward = [*_outputs(case, performed)]
     backward = [*_gradients(case, performed)] if case.backward is not None else []
     messages = [performed.note, _gradient_problem(performed)]
-    messages += [row.message for row in (*forward, *backward) if row.status is not Status.PASS and row.message]
+    messages += [_said(row, case) for row in (*forward, *backward) if row.status is not Status.PASS and row.message]
     return CaseResult(
         case.name,
         join(row.status for row in forward) or Status.SKIP,
@@ -70,6 +70,12 @@ def judge_performed(case: Case, performed: Performed) -> CaseResult:
         case.part.step,
         case.part.rank,
     )
+
+
+def _said(row: Judgement, case: Case) -> str:
+    """Return the message of a row, with its place in front where it is judged: a call may have many."""
+    place = row.name.removeprefix(f"{case.name}.")
+    return row.message if row.status is Status.SKIP else f"{place}: {row.message}"
 
 
 def _outputs(case: Case, performed: Performed) -> Iterator[Judgement]:

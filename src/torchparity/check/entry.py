@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -58,10 +58,6 @@ class CheckSummary:
     def already_done(self) -> int:
         """The number of calls that an earlier check has done."""
         return sum(self.earlier.values())
-
-    def has_any(self, statuses: Iterable[str]) -> bool:
-        """Tell whether a call has one of these statuses, here or in the check that this one continues."""
-        return any(self.counts[status] or self.earlier[status] for status in statuses)
 
     def add(self, result: CaseResult) -> None:
         """Count one call."""

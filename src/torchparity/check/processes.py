@@ -39,7 +39,8 @@ def results_of_processes(
     try:
         for index, handful in enumerate(handfuls):
             lane = lanes[index % count]
-            waiting.append((lane, handful, lane.submit(handful)))
+            with _interrupts_held():
+                waiting.append((lane, handful, lane.submit(handful)))
             if len(waiting) >= count * _AHEAD:
                 yield from _finished(*waiting.popleft())
         while waiting:
@@ -47,6 +48,19 @@ def results_of_processes(
     finally:
         for lane in lanes:
             lane.end()
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Let an interrupt from the keyboard wait: a process that starts meanwhile begins with its interrupts held."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager

@@ -76,6 +76,8 @@ def refuse_without_calls(part: RunPart) -> None:
     """Raise where a part holds no calls of APIs."""
     if part.info.level in _WITHOUT_CALLS:
         raise ConfigError(f"{part.folder} has level {part.info.level}; to check APIs, record with level L1 or mix.")
+    if part.info.task == "structure":
+        raise ConfigError(f"{part.folder} has task structure, which keeps no arguments; record with task statistics.")
 
 
 def _refuse_missing(kind: str, named: Named, there: list[int], run: str) -> None:

@@ -15,9 +15,8 @@ from itertools import takewhile
 from pathlib import Path
 from types import ModuleType
 
-from rich_argparse import RawDescriptionRichHelpFormatter
-
 from torchparity.cli.terminal.output import forget_stdout
+from torchparity.cli.terminal.parser import Help, Parser
 from torchparity.errors import ConfigError, InternalError, ParityError, RunWriteError, nearest
 from torchparity.text import printable
 from torchparity.version import __version__
@@ -70,7 +69,7 @@ def _run(words: list[str]) -> int:
     _refuse_mistyped(words, of_command)
     try:
         options, rest = parser.parse_known_args(words)
-    except SystemExit as finished:  # argparse ends the process for --help and for mistakes
+    except SystemExit as finished:  # argparse ends the process for --help and --version
         return finished.code if isinstance(finished.code, int) else 2
     # argparse does not assign an optional positional argument that comes after an option.
     if len(rest) == 1 and not rest[0].startswith("-") and getattr(options, "name", "") is None:
@@ -146,11 +145,11 @@ def _parsers(
     commands: dict[str, ModuleType],
 ) -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
     """Return the parser of the whole command line, and those of the commands by name."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="torchparity",
         description="Find the operator that makes two PyTorch runs disagree.",
         epilog="Exit codes: 0 success, 1 the runs differ, 2 wrong usage or unreadable input, 3 a fault of torchparity.",
-        formatter_class=RawDescriptionRichHelpFormatter,
+        formatter_class=Help,
     )
     parser.add_argument("--version", action="version", version=f"torchparity {__version__}")
     parser.add_argument(
@@ -161,9 +160,7 @@ def _parsers(
     of_command: dict[str, argparse.ArgumentParser] = {}
     for name, module in commands.items():
         summary = (module.__doc__ or "").splitlines()[0].partition(": ")[2]
-        command = added.add_parser(
-            name, help=summary, description=module.__doc__, formatter_class=RawDescriptionRichHelpFormatter
-        )
+        command = added.add_parser(name, help=summary, description=module.__doc__, formatter_class=Help)
         module.add_arguments(command)
         of_command[name] = command
     return parser, of_command

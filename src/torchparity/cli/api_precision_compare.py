@@ -51,7 +51,7 @@ def run(options: Namespace) -> int:
     for name in formats:
         if name not in plugins.names("report.formats"):
             raise UnknownPluginError("report format", name, plugins.names("report.formats"))
-    compared = compare_checks(options.candidate, options.baseline)
+    compared = compare_checks(_details_of(options.candidate), _details_of(options.baseline))
     written = compared.write(options.out_path, formats)
     wrong = [call for call in compared.calls if "error" in (call.forward, call.backward)]
     has_many_places = len({call.place for call in compared.calls}) > 1
@@ -65,5 +65,10 @@ def run(options: Namespace) -> int:
     judged = ", ".join(f"{counts[word]} {word}" for word in ("pass", "error", "SKIP") if counts[word])
     print(f"{counted(len(compared.calls), 'call')}, {counted(len(compared.results), 'result')}: {judged or 'none'}")
     for path in written:
-        print(f"  {path}")
+        print(f"Wrote {path}")
     return int(bool(wrong) and options.fail_on == "error")
+
+
+def _details_of(path: Path) -> Path:
+    """Return the details file of a check, which may be named by its folder."""
+    return path / "accuracy_checking_details.csv" if path.is_dir() else path

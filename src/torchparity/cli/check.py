@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 from torchparity import plugins
 from torchparity.errors import ConfigError, DamagedFileError, MissingTorchError, RunNotFoundError
-from torchparity.text import counted
+from torchparity.text import counted, printable
 
 if TYPE_CHECKING:
     from torchparity.check.entry import CheckOptions, CheckSummary
+    from torchparity.check.results.whole_result import WholeResult
     from torchparity.check.source import Named, Source
 
 _MOST_SHOWN = 5
@@ -27,6 +28,7 @@ _MOST_PROCESSES = 64
 _INTERRUPTED = 130
 _MOST_NUMBERS = 10**6
 _SECTIONS = ("run_ut", "acc_check")
+_KEYS = ("white_list", "black_list", "error_data_path")
 ERROR_DATA = Path("ut_error_data")
 
 
@@ -38,7 +40,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--rank", metavar="LIST", help="ranks to check whole, likewise")
     parser.add_argument("--exhaustive", metavar="LIST", help="unary APIs to run on all 65,536 inputs, such as exp,gelu")
-    parser.add_argument("--dtype", default="bfloat16", metavar="LIST", help="of --exhaustive: float16,bfloat16")
+    parser.add_argument("--dtype", metavar="LIST", help="of --exhaustive: float16,bfloat16 (bfloat16)")
     add_common_arguments(parser)
 
 
@@ -85,6 +87,10 @@ def run(options: Namespace) -> int:
     if options.exhaustive is not None:
         return _check_exhaustively(options)
     path = options.run or options.api_info
+    if options.dtype is not None:
+        raise ConfigError("--dtype is of --exhaustive; without it the dtypes are those of the run.")
+    if options.run is not None and options.api_info is not None:
+        raise ConfigError("check takes one run, as RUN or as -api_info; both are given.")
     if path is None:
         raise ConfigError("check needs a run: torchparity check RUN, or torchparity check --exhaustive exp.")
     need_torch()
@@ -95,18 +101,20 @@ def run(options: Namespace) -> int:
 
 
 def _check_exhaustively(options: Namespace) -> int:
+    if options.run is not None or options.api_info is not None:
+        raise ConfigError("check takes a run or --exhaustive, not both; --exhaustive needs no run.")
     need_torch()
-    from torchparity.check.execution import device_named
-    from torchparity.check.exhaustive import COLUMNS, check_exhaustively
+    from torchparity.cli.terminal.exhaustive import check_all_inputs
 
-    device = device_named(options.device[0] if options.device else None)
-    print(f"All 65,536 inputs on {device}, against float64:")
-    print(" | ".join(COLUMNS))
-    worst: set[str] = set()
-    for found in check_exhaustively(words(options.exhaustive), words(options.dtype), device):
-        print(" | ".join(found.cells()), flush=True)
-        worst.add(str(found.status))
-    return int(bool(worst & _failing(options)))
+    is_kept = options.out_path != Path() or options.format != "csv"
+    found = check_all_inputs(
+        words(options.exhaustive),
+        words(options.dtype or "bfloat16"),
+        options.device[0] if options.device else None,
+        options.out_path if is_kept else None,
+        _formats_asked(options.format),
+    )
+    return int(bool(found & _failing(options)))
 
 
 def _failing(options: Namespace) -> set[str]:
@@ -117,14 +125,24 @@ def _failing(options: Namespace) -> set[str]:
 def check_source(source: Source, options: Namespace) -> int:
     """Check what a source holds, print how it went, return the exit code."""
     from torchparity.check.entry import check_run
+    from torchparity.check.results.whole_result import whole_result
     from torchparity.cli.terminal.progress import progress
 
+    if options.out_path.is_file():
+        raise ConfigError(f"-o {options.out_path} is a file; name a folder for the results.")
     with progress(rate=True) as show:
         summary = check_run(source, asked(options, source), show)
     _print(summary)
+    written = whole_result(summary.files[0])
+    _print_whole(written, summary)
     if summary.was_interrupted:
         return _INTERRUPTED
-    return int(summary.has_any(_failing(options)))
+    unknown = written.unknown((*words(options.white_list), *_lists(options.config).get("white_list", ())))
+    for sentence in unknown:
+        print(f"torchparity: white list: {sentence}", file=sys.stderr)
+    if unknown and set(written.counts) <= {"SKIP"}:
+        return ConfigError.exit_code
+    return int(any(written.counts[word] for word in _failing(options)))
 
 
 def asked(options: Namespace, source: Source) -> CheckOptions:
@@ -222,10 +240,13 @@ def _lists(config: Path | None) -> dict[str, Any]:
     section = next((content[name] for name in _SECTIONS if isinstance(content.get(name), dict)), content)
     if not isinstance(section.get("error_data_path") or "", str):
         raise DamagedFileError(config, "error_data_path is not the name of a folder")
+    for key in sorted(set(section) - set(_KEYS)):  # the file has settings of other tools too
+        if meant := next((each for each in _KEYS if each.replace("_", "") == key.replace("-", "").lower()), None):
+            raise ConfigError(f"{config}: unknown field {key!r}. Did you mean {meant!r}?")
     for name in ("white_list", "black_list"):
         if not all(isinstance(word, str) for word in section.get(name) or []):
             raise DamagedFileError(config, f"{name} is not a list of API names")
-    return {key: section[key] for key in ("white_list", "black_list", "error_data_path") if section.get(key)}
+    return {key: section[key] for key in _KEYS if section.get(key)}
 
 
 def _print(summary: CheckSummary) -> None:
@@ -236,9 +257,6 @@ def _print(summary: CheckSummary) -> None:
     print(f"Checked {counted(done, 'call')} on {summary.device}: {parts}.")
     if summary.left_out:
         print(summary.left_out)
-    if summary.already_done:
-        before = ", ".join(f"{count} {word}" for word, count in sorted(summary.earlier.items()))
-        print(f"Done before: {counted(summary.already_done, 'call')}: {before}.")
     for result in [*summary.failed, *summary.warned][:_MOST_SHOWN]:
         place = f"step {result.step}, rank {result.rank}: " if summary.has_many_parts else ""
         directions = f"forward {result.forward}, backward {result.backward or 'none'}"
@@ -246,6 +264,8 @@ def _print(summary: CheckSummary) -> None:
     more = len(summary.failed) + len(summary.warned) - _MOST_SHOWN
     if more > 0:
         print(f"and {more} more.")
+    for worst in [*summary.failed, *summary.warned][:1]:
+        print(f"{worst.name}: {worst.message}")
     for file in summary.files:
         print(f"Wrote {file}")
     if summary.was_interrupted:
@@ -253,3 +273,14 @@ def _print(summary: CheckSummary) -> None:
         print(
             f"Interrupted with {counted(left, 'call')} left; go on with -csv_path {summary.files[0]}", file=sys.stderr
         )
+
+
+def _print_whole(written: WholeResult, summary: CheckSummary) -> None:
+    for sentence in written.skips():
+        print(printable(sentence))
+    if summary.already_done:
+        print(f"With those of before {summary.files[0]} has {written.in_words()}.")
+    strange = len(written.rows) - summary.already_done - sum(summary.counts.values())
+    if strange > 0:
+        calls = f"{counted(strange, 'call')} of {summary.files[0]}"
+        print(f"torchparity: {calls} not asked for now; is it of another run?", file=sys.stderr)

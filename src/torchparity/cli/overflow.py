@@ -13,12 +13,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchparity.errors import ConfigError, MissingTorchError
+from torchparity.errors import ConfigError, MissingTorchError, RunNotFoundError
 from torchparity.text import counted, printable
 
 if TYPE_CHECKING:
     from torchparity.overflow.entry import Overflow
     from torchparity.storage import RunPart
+
+_WITHOUT_CALLS = ("L0", "debug")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -51,11 +53,12 @@ def run(options: Namespace) -> int:
     device = device_named(options.device)
     found: list[Overflow] = []
     for overflow in overflows_of(parts, device):
-        place = f"step {overflow.step}, rank {overflow.rank}:"
-        is_elsewhere = not found or (found[-1].step, found[-1].rank) != (overflow.step, overflow.rank)
+        place = (overflow.step, overflow.rank)
+        is_elsewhere = not found or (found[-1].step, found[-1].rank) != place
         found.append(overflow)
         if not options.json:
-            lines = [place] if len(parts) > 1 and is_elsewhere else []
+            is_told = is_elsewhere and (len(parts) > 1 or place != (0, 0))
+            lines = [f"step {overflow.step}, rank {overflow.rank}:"] if is_told else []
             print(printable("\n".join([*lines, *overflow.lines()])))
     problems = [sentence for part in parts for sentence in part.problems]
     if options.json:
@@ -77,12 +80,28 @@ def _parts(options: Namespace) -> Sequence[RunPart]:
         from torchparity.storage import open_run
 
         step, rank = (_number(name, getattr(options, name)) for name in ("step", "rank"))
-        return open_run(given[0]).select(step, rank)
+        _refuse_empty(given[0])
+        parts = open_run(given[0]).select(step, rank)
+        _refuse_without_numbers(given[0], parts[0])
+        return parts
     from torchparity.storage import open_info_files
 
     beside = options.forward.with_name(options.forward.name.replace("forward_info", "backward_info"))
     backward = options.backward or (beside if beside != options.forward and beside.is_file() else None)
     return [open_info_files(options.forward, backward)]
+
+
+def _refuse_empty(folder: Path) -> None:
+    if folder.is_dir() and not any(folder.iterdir()):
+        raise RunNotFoundError(f"{folder} is empty; task overflow_check writes nothing where no call overflows.")
+
+
+def _refuse_without_numbers(path: Path, part: RunPart) -> None:
+    """Raise where a run cannot tell whether a call overflowed."""
+    if part.info.level in _WITHOUT_CALLS:
+        raise ConfigError(f"{path} has level {part.info.level}; to find overflows, record with level L1 or mix.")
+    if part.info.task == "structure":
+        raise ConfigError(f"{path} has task structure, which keeps no numbers; record with task overflow_check.")
 
 
 def _number(name: str, word: str | None) -> int | None:
@@ -93,7 +112,7 @@ def _number(name: str, word: str | None) -> int | None:
 
 def _summary(found: Sequence[Overflow]) -> str:
     if not found:
-        return "No call overflows: where a result is not finite, an argument was not either."
+        return "No call overflows: none has finite arguments and a result that is not finite."
     words = [each.verdict.value if each.verdict is not None else "unjudged" for each in found]
     counts = [f"{words.count(word)} {said}" for word, said in _WORDS.items() if words.count(word)]
     return f"{counted(len(found), 'overflow')}: {', '.join(counts)}."

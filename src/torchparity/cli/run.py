@@ -31,6 +31,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--task", choices=TASKS, default="statistics", help="what to keep of each tensor")
     parser.add_argument("--steps", metavar="LIST", help="steps to record, from 0, such as 0-1 or 0,5-7; default: all")
     parser.add_argument("--model", metavar="NAME", help="the model: a variable of the script, or a class")
+    parser.add_argument(
+        "--overflow-nums", metavar="N", help="of --task overflow_check: calls to look for (1); -1 is all of them"
+    )
     parser.add_argument("--stop-after", action="store_true", help="end the script after the last step of --steps")
     parser.add_argument(
         "--checksum-every",
@@ -92,6 +95,7 @@ def run(options: Namespace) -> int:
         stop_after=options.stop_after,
         overwrite=options.overwrite,
         checksum_every=_number(options.checksum_every),
+        overflow_nums=_overflows(options),
         perturbing=_perturbing(options),
         command=_command(options, words),
     )
@@ -123,7 +127,8 @@ def _perturbing(options: Namespace) -> dict[str, object]:
     }
     block = {field: value for field, value in given.items() if value is not None}
     if block and options.task != "free_benchmark":
-        raise ConfigError(f"{', '.join(block)}: only for --task free_benchmark; the task is {options.task}.")
+        given_options = ", ".join(f"--{field.replace('_', '-')}" for field in block)
+        raise ConfigError(f"{given_options}: only for --task free_benchmark; the task is {options.task}.")
     return {**block, "fuzz_device": "cpu"} if options.pert_mode == "to_cpu" else block
 
 
@@ -135,3 +140,14 @@ def _number(text: str | None) -> int | None:
     if text is not None and not (text.isdecimal() and 0 < int(text) < 10**9):
         raise ConfigError(f"--checksum-every is {text!r}; it must be a whole number from 1 on.")
     return None if text is None else int(text)
+
+
+def _overflows(options: Namespace) -> int | None:
+    text = options.overflow_nums
+    if text is None:
+        return None
+    if options.task != "overflow_check":
+        raise ConfigError(f"--overflow-nums: only for --task overflow_check; the task is {options.task}.")
+    if text != "-1" and not (text.isdecimal() and 0 < int(text) < 10**9):
+        raise ConfigError(f"--overflow-nums is {text!r}; it must be a whole number from 1, or -1 for no limit.")
+    return int(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import torch
@@ -16,6 +17,7 @@ from torchparity.perturb.subject import CancelledError, Subject, call_tensors, t
 from torchparity.perturb.verdicts import Measured, Stage, Verdicts
 from torchparity.text import counted
 
+_MOST_REASONS = 5
 # Results that say where something is: of equal elements they may name any.
 _PICKS = frozenset(
     {
@@ -108,6 +110,16 @@ def check_sentences(verdicts: Verdicts, calls: SelectedCalls) -> list[str]:
 
 def left_out_sentences(verdicts: Verdicts, calls: SelectedCalls) -> list[str]:
     """Return what was left out and why, and the names that never came up."""
-    said = [f"{counted(number, 'call')} left out: {reason}" for reason, number in verdicts.cancelled.most_common(5)]
     missing = calls.unmatched()
-    return [*said, *([f"never seen: {', '.join(missing)}"] if missing else [])]
+    return [*_reasons(verdicts.cancelled), *([f"never seen: {', '.join(missing)}"] if missing else [])]
+
+
+def _reasons(cancelled: Counter[str]) -> list[str]:
+    """Return one part of a sentence on all that was left out: a reason alone, or each with its number."""
+    if not cancelled:
+        return []
+    common = cancelled.most_common(_MOST_REASONS)
+    parts = [f"{reason} ({number})" for reason, number in common] if len(common) > 1 else [common[0][0]]
+    others = cancelled.total() - sum(number for _, number in common)
+    parts += [f"other reasons ({others})"] if others else []
+    return [f"{counted(cancelled.total(), 'call')} left out: {', '.join(parts)}"]

@@ -14,6 +14,8 @@ from torchparity.storage.step_checksums import checksum_file
 
 _SPAN = re.compile(r"(?P<first>\d{1,9})(?:-(?P<last>\d{1,9}))?", re.ASCII)
 _PART = re.compile(r"(?:step|rank)\d+", re.ASCII)
+_OF_APIS = ("overflow_check", "free_benchmark")
+_TABLES = ("free_benchmark.csv", "significance.csv")  # of all ranks, to which a training adds its rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +30,7 @@ class Asked:
     stop_after: bool = False
     overwrite: bool = False
     checksum_every: int | None = None  # steps
+    overflow_nums: int | None = None
     perturbing: Mapping[str, object] = field(default_factory=dict)  # the block of task free_benchmark
     command: Sequence[str] = ()  # the words that start the script
 
@@ -44,15 +47,19 @@ class Asked:
     def config(self) -> CaptureConfig:
         """Return the settings of the recording; raise `ConfigError` for what cannot work."""
         steps = None if self.steps is None else _checked_steps(self.steps)
+        is_of_apis = self.task in _OF_APIS
+        if is_of_apis and self.level == "L0":
+            raise ConfigError(f"--task {self.task} looks at APIs, and --level L0 has none; leave --level out.")
         settings = {
             "dump_path": str(self.folder),
-            "level": "L1" if self.task in ("overflow_check", "free_benchmark") else self.level,
+            "level": "L1" if is_of_apis else self.level,
             "task": self.task,
             "step": steps,
             "overwrite": self.overwrite,
+            "overflow_check": {} if self.overflow_nums is None else {"overflow_nums": self.overflow_nums},
             "free_benchmark": dict(self.perturbing),
         }
-        return capture_config(settings, source="torchparity run")
+        return capture_config(settings, source="run")
 
     def has_recorded(self) -> bool:
         """Tell whether there is a recorded step in the folder."""
@@ -67,7 +74,8 @@ class Asked:
         rank = os.environ.get("RANK", "0")
         checksums = checksum_file(self.folder, int(rank) if rank.isdecimal() else 0)
         if self.overwrite:
-            checksums.unlink(missing_ok=True)
+            for file in (checksums, *(self.folder / name for name in _TABLES if rank == "0")):
+                file.unlink(missing_ok=True)
         elif checksums.exists() or any(self.folder.glob(f"step*/rank{rank}/dump.json")):
             raise RunExistsError(self.output)
 

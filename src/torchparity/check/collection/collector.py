@@ -123,7 +123,7 @@ class Collector:
         advice = 'or call DP.dump.set_dump_switch("ON") in every iteration where no DataLoader is used'
         if not settings.enable_dataloader:
             return 'torchparity: nothing was collected: DP.dump.set_dump_switch("ON") was never called.'
-        why = f" ({' '.join(missing)})" if missing else ""
+        why = f" ({' '.join(missing).removesuffix('.')})" if missing else ""
         return (
             f"torchparity: nothing was collected: iteration {settings.target_iter} never came{why}; "
             f"give update_config a target_iter that comes, {advice}."

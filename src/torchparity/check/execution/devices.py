@@ -18,7 +18,10 @@ def device_named(word: str | None) -> torch.device:
     name = f"{kind}:{word}" if word.isdecimal() else word
     device = attempted(lambda: torch.device(name))
     if isinstance(device, Exception):
-        raise ConfigError(f"{word!r} is no device; -d takes cpu, cuda:0, npu or the number of an accelerator.")
+        raise ConfigError(
+            f"{word!r} is no device of this torch; -d takes cpu, cuda:0 or the number of an accelerator, and npu where "
+            "torch_npu is installed."
+        )
     there = attempted(lambda: torch.zeros(1, device=device).cpu())
     if isinstance(there, Exception):
         reason = str(there).strip().splitlines()[0] if str(there).strip() else type(there).__name__

@@ -43,7 +43,8 @@ def about_failure(
     lacking: list[str], explanation: Explanation, device: Values, reference: Values, form: FloatFormat
 ) -> str:
     """Say which rules a result breaks, where it is worst, and how far beyond rounding."""
-    return f"It fails since {' and '.join(lacking)}: {_worst(explanation, device, reference, form)}."
+    sentence = f"{' and '.join(lacking)}: {_worst(explanation, device, reference, form)}."
+    return sentence[:1].upper() + sentence[1:]
 
 
 def about_bias(bias: float) -> str:
