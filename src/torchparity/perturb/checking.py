@@ -8,11 +8,12 @@ import torch
 
 from torchparity.calls import Call
 from torchparity.perturb.deviation import largest_deviation
+from torchparity.perturb.float_bits import unit_moved
 from torchparity.perturb.perturbations import Perturbation
-from torchparity.perturb.perturbing import Held, Perturbing, check_draws_nothing
+from torchparity.perturb.perturbing import Held, Perturbing, check_draws_nothing, has_written
 from torchparity.perturb.rerunning import run_again
 from torchparity.perturb.selected_calls import SelectedCalls
-from torchparity.perturb.subject import CancelledError, Subject, call_tensors, tensors_of
+from torchparity.perturb.subject import CancelledError, Subject, call_tensors, has_plain_values, tensors_of
 from torchparity.perturb.verdicts import Measured, Stage, Verdicts
 from torchparity.text import counted
 
@@ -37,7 +38,11 @@ class ForwardCheck(Perturbing):
     def after(self, call: Call, state: Held, output: Any) -> None:
         """Run a call again on perturbed inputs and judge how far its result is from the original."""
         deviations = self.within(call.name, lambda: self._deviations(call, state, output))
-        add_all(self.verdicts, call, state.subject, deviations or [], "forward")
+        if deviations is None:
+            self.calls.give_back(call)
+            return
+        moved = unit_moved(self._perturbation.moved, state.subject)
+        add_all(self.verdicts, call, state.subject, deviations, "forward", moved)
 
     def sentences(self) -> list[str]:
         return check_sentences(self.verdicts, self.calls)
@@ -45,7 +50,7 @@ class ForwardCheck(Perturbing):
     def _deviations(self, call: Call, held: Held, output: Any) -> list[tuple[int | None, torch.Tensor, Any]]:
         check_draws_nothing(held)
         originals = list(tensors_of(output))
-        is_written = not originals and call.writes
+        is_written = not originals and has_written(call, held, output)
         if is_written:
             originals = call_tensors(call)
         judged = [place for place, tensor in enumerate(originals) if is_judged(call.op.name, tensor)]
@@ -68,6 +73,8 @@ class ForwardCheck(Perturbing):
 
 def is_judged(api: str, tensor: torch.Tensor) -> bool:
     """Tell whether a result is compared: numbers always, places of elements not."""
+    if not has_plain_values(tensor):
+        return False
     return tensor.is_floating_point() or tensor.is_complex() or api.rpartition(".")[2] not in _PICKS
 
 
@@ -77,6 +84,7 @@ def add_all(
     subject: Subject,
     deviations: list[tuple[int | None, torch.Tensor, Any]],
     stage: Stage,
+    moved: float,
     name: str = "",
 ) -> None:
     """Hand the deviations of a call's results to the verdicts."""
@@ -91,6 +99,7 @@ def add_all(
             dtype=first.dtype,
             shape=tuple(first.shape),
             output_dtype=original.dtype,
+            moved=moved,
             output_index=place,
         )
         verdicts.add(measured, deviation)

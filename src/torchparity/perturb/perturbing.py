@@ -61,7 +61,9 @@ class Perturbing(Listener, ABC):
         held = self.within(call.name, lambda: self._held(call))
         if held is not None and not held.subject.tensors:
             self.verdicts.cannot_take(call.op.name, call.name, was_asked_for=self.calls.is_narrowed)
-            return None
+            held = None
+        if held is None:
+            self.calls.give_back(call)
         return held
 
     def wants(self, call: Call) -> bool:
@@ -102,3 +104,10 @@ def check_draws_nothing(held: Held) -> None:
     """Raise where a call has drawn random numbers, and would draw others."""
     if held.random.has_changed():
         raise CancelledError("it draws random numbers")
+
+
+def has_written(call: Call, held: Held, output: Any) -> bool:
+    """Tell whether a call wrote one of its tensors; some that return nothing write without a new version."""
+    if not call.writes:
+        return False
+    return versions_of(call_tensors(call)) != held.versions or (call.op.writes_unversioned and output is None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -13,7 +13,6 @@ from typing import Literal
 import torch
 
 from torchparity.perturb.findings import SharedTable
-from torchparity.perturb.perturbations import Perturbation
 from torchparity.perturb.thresholds import LearnedThresholds, Thresholds, threshold_of
 
 _log = logging.getLogger("torchparity")
@@ -34,19 +33,20 @@ class Measured:
     dtype: torch.dtype
     shape: tuple[int, ...]
     output_dtype: torch.dtype
+    moved: float  # by what part of their size the inputs were moved
     output_index: int | None
 
 
 class Verdicts:
     """Judges deviations by thresholds, used from the training's thread and from autograd's."""
 
-    def __init__(self, perturbation: Perturbation, thresholds: Thresholds, step: Callable[[], int]) -> None:
-        self.mode, self._moves_by_ulp = perturbation.name, perturbation.moves_by_ulp
+    def __init__(self, mode: str, thresholds: Thresholds, step: Callable[[], int]) -> None:
+        self.mode = mode
         self._thresholds, self.step = thresholds, step
         self._rank = 0
         self.table: SharedTable | None = None
         self._lock = threading.RLock()
-        self._waiting: list[tuple[Measured, torch.Tensor]] = []
+        self._waiting: list[tuple[Measured, torch.Tensor | float]] = []
         self._warned_of: set[str] = set()
         self.perturbed = 0
         self.cancelled = Counter[str]()
@@ -89,27 +89,22 @@ class Verdicts:
     def add(self, measured: Measured, deviation: torch.Tensor | float) -> None:
         """Judge a deviation now, or later where a device still computes it."""
         with self._lock:
-            if isinstance(deviation, torch.Tensor):
-                self._waiting.append((measured, deviation))
-                if len(self._waiting) >= _MOST_WAITING:
-                    self.settle()
-            else:
+            if not self._waiting and not isinstance(deviation, torch.Tensor):
                 self._judge(measured, deviation)
+                return
+            self._waiting.append((measured, deviation))  # behind what waits: rows come in the order of the calls
+            if len(self._waiting) >= _MOST_WAITING:
+                self.settle()
 
     def settle(self) -> None:
-        """Judge what waits for a device."""
+        """Judge what waits for a device, in the order in which it came."""
         with self._lock:
             waiting, self._waiting = self._waiting, []
-            by_device: dict[torch.device, list[tuple[Measured, torch.Tensor]]] = {}
-            for entry in waiting:
-                by_device.setdefault(entry[1].device, []).append(entry)
-            for entries in by_device.values():
-                deviations = torch.stack([deviation.double() for _, deviation in entries]).tolist()
-                for (measured, _), deviation in zip(entries, deviations, strict=True):
-                    self._judge(measured, deviation)
+            for (measured, _), deviation in zip(waiting, _read([each for _, each in waiting]), strict=True):
+                self._judge(measured, deviation)
 
     def _judge(self, measured: Measured, deviation: float) -> None:
-        threshold = threshold_of(measured.output_dtype, measured.dtype if self._moves_by_ulp else None)
+        threshold = threshold_of(measured.output_dtype, measured.moved)
         if self._thresholds.exceeds(measured.api, measured.step, measured.output_dtype, threshold, deviation):
             index = "" if measured.output_index is None else measured.output_index
             if self.table is not None:
@@ -119,3 +114,17 @@ class Verdicts:
                         *(str(measured.dtype), measured.shape, index),
                     ]
                 )
+
+
+def _read(deviations: Sequence[torch.Tensor | float]) -> list[float]:
+    """Return deviations as numbers: those that a device has are brought to the host together."""
+    read = [0.0 if isinstance(each, torch.Tensor) else each for each in deviations]
+    places: dict[tuple[torch.device, torch.dtype], list[int]] = {}
+    for place, each in enumerate(deviations):
+        if isinstance(each, torch.Tensor):
+            places.setdefault((each.device, each.dtype), []).append(place)
+    for together in places.values():
+        numbers = torch.stack([each for place in together if isinstance(each := deviations[place], torch.Tensor)])
+        for place, number in zip(together, numbers.tolist(), strict=True):
+            read[place] = number
+    return read

@@ -12,7 +12,7 @@ import torch
 from torchparity.calls import Call, attempted
 from torchparity.perturb.checking import is_judged, left_out_sentences
 from torchparity.perturb.findings import SharedTable
-from torchparity.perturb.perturbing import Held, Perturbing, check_draws_nothing
+from torchparity.perturb.perturbing import Held, Perturbing, check_draws_nothing, has_written
 from torchparity.perturb.rerunning import run_again
 from torchparity.perturb.selected_calls import SelectedCalls
 from torchparity.perturb.significance.estimate import Estimate, Spread, distance
@@ -44,6 +44,8 @@ class Significance(Perturbing):
         """Run a call again with noise and add what that says to the step's summary."""
         with torch.no_grad():
             estimates = self.within(call.name, lambda: self._estimates(call, state, output))
+        if estimates is None:
+            self.calls.give_back(call)
         for estimate in estimates or []:
             self._summary.add(call.op.name, call.name, call.parents, estimate)
 
@@ -65,7 +67,7 @@ class Significance(Perturbing):
     def _estimates(self, call: Call, held: Held, output: Any) -> list[Estimate]:
         check_draws_nothing(held)
         originals = list(tensors_of(output))
-        is_written = not originals and call.writes
+        is_written = not originals and has_written(call, held, output)
         originals = call_tensors(call) if is_written else originals
         judged = [place for place, tensor in enumerate(originals) if _has_precision(call.op.name, tensor)]
         if not judged:
