@@ -130,3 +130,15 @@ def test_a_preheated_training_reports_only_what_is_unusual(tmp_path, caplog):
     assert ("0", "Torch.sub.0.forward") in rows  # msprobe's thresholds hold while it learns
     line = "torchparity: Free benchmark: preheat sample in step 1 api_name Torch.sub.0.forward curr_called_seq: 2/6"
     assert line in caplog.text
+
+
+@pytest.mark.parametrize(("other", "is_found"), [(3.0, False), (7.0, True)])
+def test_cancellation_in_bfloat16_is_found_where_the_result_moves_farther_than_twice_the_input(
+    other, is_found, tmp_path
+):
+    values = torch.tensor([8.0]).bfloat16()
+
+    with perturbing(tmp_path, pert_mode="bit_noise", list=["sub"]):
+        torch.sub(values, other)
+
+    assert bool(rows_in(tmp_path)) is is_found

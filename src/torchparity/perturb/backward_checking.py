@@ -17,7 +17,7 @@ from torchparity.perturb.deviation import largest_deviation
 from torchparity.perturb.float_bits import unit_moved
 from torchparity.perturb.perturbations import Perturbation
 from torchparity.perturb.perturbing import Held, Perturbing, check_draws_nothing
-from torchparity.perturb.rerunning import run_again
+from torchparity.perturb.rerunning import RandomState, run_again
 from torchparity.perturb.selected_calls import SelectedCalls
 from torchparity.perturb.subject import CancelledError, tensors_of, versions_of
 from torchparity.perturb.verdicts import Verdicts
@@ -132,7 +132,9 @@ class BackwardCheck(Perturbing):
         with torch.enable_grad(), _saving_unseen():
             # Copies: a leaf that needs a gradient cannot be written in place.
             given = [tensor.clone() if tensor.requires_grad else tensor for tensor in tensors]
-            again = run_again(state.function, held.subject, given, self._perturbation, held.autocasting)
+            random_state = RandomState()  # others have drawn since the call
+            mode, autocasting = self._perturbation, held.autocasting
+            again = run_again(state.function, held.subject, given, mode, autocasting, random_state)
             gradients = _gradients(list(tensors_of(again)) or given, state.received, leaves)
         return dict(zip(state.wanted, gradients, strict=True))
 

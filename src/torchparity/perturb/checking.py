@@ -11,7 +11,6 @@ from torchparity.perturb.deviation import largest_deviation
 from torchparity.perturb.float_bits import unit_moved
 from torchparity.perturb.perturbations import Perturbation
 from torchparity.perturb.perturbing import Held, Perturbing, check_draws_nothing, has_written
-from torchparity.perturb.rerunning import run_again
 from torchparity.perturb.selected_calls import SelectedCalls
 from torchparity.perturb.subject import CancelledError, Subject, call_tensors, has_plain_values, tensors_of
 from torchparity.perturb.verdicts import Measured, Stage, Verdicts
@@ -60,7 +59,7 @@ class ForwardCheck(Perturbing):
         with torch.no_grad():
             tensors = self._perturbation.perturbed(held.subject)
             self.verdicts.begin(call.name)
-            again = run_again(call.function, held.subject, tensors, self._perturbation, held.autocasting)
+            again = held.run_again(call.function, tensors, self._perturbation)
             results = tensors if is_written else list(tensors_of(again))
             if len(results) != len(originals):
                 raise CancelledError("it returned another number of results")

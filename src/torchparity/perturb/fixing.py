@@ -11,7 +11,6 @@ from torchparity.ops import possible_writes
 from torchparity.perturb.checking import left_out_sentences
 from torchparity.perturb.perturbations import Perturbation
 from torchparity.perturb.perturbing import Held, Perturbing, check_draws_nothing
-from torchparity.perturb.rerunning import run_again
 from torchparity.perturb.selected_calls import SelectedCalls
 from torchparity.perturb.subject import CancelledError, call_tensors, mapped, tensors_of
 from torchparity.perturb.verdicts import Verdicts
@@ -65,7 +64,7 @@ class Fix(Perturbing):
         assert call.function is not None
         tensors = self._perturbation.perturbed(held.subject)
         self.verdicts.begin(call.name)
-        again = run_again(call.function, held.subject, tensors, self._perturbation, held.autocasting)
+        again = held.run_again(call.function, tensors, self._perturbation)
         results = list(tensors_of(again))
         if len(results) != len(originals):
             raise CancelledError("it returned another number of results")

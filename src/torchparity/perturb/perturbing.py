@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,8 @@ import torch
 
 from torchparity.calls import Call, Interest, Listener, attempted, text_of
 from torchparity.ops import Kind, Op
-from torchparity.perturb.rerunning import Autocasting, RandomState
+from torchparity.perturb.perturbations import Perturbation
+from torchparity.perturb.rerunning import Autocasting, RandomState, run_again
 from torchparity.perturb.selected_calls import SelectedCalls
 from torchparity.perturb.subject import CancelledError, Subject, call_tensors, subject_of, versions_of
 from torchparity.perturb.verdicts import Verdicts
@@ -28,6 +30,10 @@ class Held:
     random: RandomState
     autocasting: Autocasting
     versions: list[int]  # of the call's tensors
+
+    def run_again(self, function: Callable[..., Any], tensors: Sequence[torch.Tensor], mode: Perturbation) -> Any:
+        """Return what the call's function returns for other tensors, right after it returned."""
+        return run_again(function, self.subject, tensors, mode, self.autocasting, self.random)
 
 
 class Perturbing(Listener, ABC):

@@ -89,12 +89,12 @@ def run_again(
     tensors: Sequence[torch.Tensor],
     perturbation: Perturbation,
     autocasting: Autocasting,
+    random_state: RandomState,
 ) -> Any:
-    """Return what a function returns for other tensors, whatever random numbers it draws given back."""
+    """Return what a function returns for other tensors; generators that it draws from go back to a state."""
     args, kwargs = subject.arguments(tensors, perturbation.changed)
-    random = RandomState()
     try:
         with autocasting.again(is_on=not perturbation.leaves_autocast):
             return function(*args, **kwargs)
     finally:
-        random.restore()
+        random_state.restore()

@@ -13,7 +13,6 @@ from torchparity.calls import Call, attempted
 from torchparity.perturb.checking import is_judged, left_out_sentences
 from torchparity.perturb.findings import SharedTable
 from torchparity.perturb.perturbing import Held, Perturbing, check_draws_nothing, has_written
-from torchparity.perturb.rerunning import run_again
 from torchparity.perturb.selected_calls import SelectedCalls
 from torchparity.perturb.significance.estimate import Estimate, Spread, distance
 from torchparity.perturb.significance.noise import Float64, LastBits, raised
@@ -101,7 +100,7 @@ class _Again:
     def results(self, kind: Float64 | LastBits, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
         """Return the results for some tensors, which the call may overwrite."""
         assert self._call.function is not None
-        again = run_again(self._call.function, self._held.subject, tensors, kind, self._held.autocasting)
+        again = self._held.run_again(self._call.function, tensors, kind)
         return tensors if self._is_written else list(tensors_of(again))
 
 
