@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 
+import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from tests.support.perturbing import perturbing, rows_in
+from tests.support.perturbing import perturbing, rows_in, wrong_kernel
 from torchparity.perturb.deviation import deviation_on_device, largest_deviation
 from torchparity.perturb.thresholds import FixedThresholds
 from torchparity.perturb.verdicts import Measured, Verdicts
@@ -117,3 +118,17 @@ def test_a_call_that_is_left_out_uses_up_no_other_s_place(tmp_path):
         torch.sub(torch.tensor([1e7 + 1]), 1e7)
 
     assert [row["api_name"] for row in rows_in(tmp_path)] == ["Torch.sub.1.forward"]
+
+
+def test_singular_vectors_of_the_other_sign_are_no_finding(tmp_path):
+    signs = iter([1.0, -1.0])
+
+    def decomposed(values, full_matrices=True, compute_uv=True, driver=None):
+        sign = next(signs)
+        left, sizes, right = (torch.from_numpy(part) for part in np.linalg.svd(values.numpy()))
+        return left * sign, sizes, right * sign
+
+    with wrong_kernel("_linalg_svd", decomposed), perturbing(tmp_path, pert_mode="no_change", list=["svd"]):
+        torch.linalg.svd(torch.rand(4, 4))
+
+    assert rows_in(tmp_path) == []

@@ -25,6 +25,8 @@ _PICKS = frozenset(
         *("max_pool3d_with_indices", "adaptive_max_pool2d", "fractional_max_pool2d"),
     }
 )
+# Results of which only one is defined: vectors may have either sign.
+_DEFINED = {"svd": 1, "eigh": 0, "eig": 0}
 
 
 class ForwardCheck(Perturbing):
@@ -52,7 +54,7 @@ class ForwardCheck(Perturbing):
         is_written = not originals and has_written(call, held, output)
         if is_written:
             originals = call_tensors(call)
-        judged = [place for place, tensor in enumerate(originals) if is_judged(call.op.name, tensor)]
+        judged = [place for place, tensor in enumerate(originals) if is_judged(call.op.name, place, tensor)]
         if not judged:
             raise CancelledError("its result has no tensor to compare")
         assert call.function is not None
@@ -70,11 +72,12 @@ class ForwardCheck(Perturbing):
             ]
 
 
-def is_judged(api: str, tensor: torch.Tensor) -> bool:
-    """Tell whether a result is compared: numbers always, places of elements not."""
-    if not has_plain_values(tensor):
+def is_judged(api: str, place: int, tensor: torch.Tensor) -> bool:
+    """Tell whether one of the results of an API is compared: numbers that are defined, places of elements not."""
+    name = api.rpartition(".")[2]
+    if not has_plain_values(tensor) or _DEFINED.get(name, place) != place:
         return False
-    return tensor.is_floating_point() or tensor.is_complex() or api.rpartition(".")[2] not in _PICKS
+    return tensor.is_floating_point() or tensor.is_complex() or name not in _PICKS
 
 
 def add_all(

@@ -12,6 +12,7 @@ import torch
 from torchparity.calls import Call, attempted
 from torchparity.perturb.checking import is_judged, left_out_sentences
 from torchparity.perturb.findings import SharedTable
+from torchparity.perturb.float_bits import unit_moved
 from torchparity.perturb.perturbing import Held, Perturbing, check_draws_nothing, has_written
 from torchparity.perturb.selected_calls import SelectedCalls
 from torchparity.perturb.significance.estimate import Estimate, Spread, distance
@@ -68,14 +69,15 @@ class Significance(Perturbing):
         originals = list(tensors_of(output))
         is_written = not originals and has_written(call, held, output)
         originals = call_tensors(call) if is_written else originals
-        judged = [place for place, tensor in enumerate(originals) if _has_precision(call.op.name, tensor)]
+        judged = [place for place, tensor in enumerate(originals) if _has_precision(call.op.name, place, tensor)]
         if not judged:
             raise CancelledError("its result has no floating-point tensor")
         self._noise.perturbed(held.subject)  # raises where nothing can be moved
         self.verdicts.begin(call.name)
         again = _Again(call, held, is_written=is_written)
         truths = again.run(self._truth, held.subject.tensors)
-        spreads = [Spread(originals[place], None if truths is None else truths[place]) for place in judged]
+        unit = unit_moved(self._noise.moved, held.subject)
+        spreads = [Spread(originals[place], None if truths is None else truths[place], unit) for place in judged]
         for _ in range(self._runs):
             tensors = self._noise.perturbed(held.subject)
             moved = _moved(held.subject, tensors)
@@ -104,8 +106,8 @@ class _Again:
         return tensors if self._is_written else list(tensors_of(again))
 
 
-def _has_precision(api: str, tensor: torch.Tensor) -> bool:
-    return _has_fractions(tensor) and is_judged(api, tensor)
+def _has_precision(api: str, place: int, tensor: torch.Tensor) -> bool:
+    return _has_fractions(tensor) and is_judged(api, place, tensor)
 
 
 def _has_fractions(tensor: torch.Tensor) -> bool:
