@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import weakref
 from collections import Counter
 
 import numpy as np
@@ -10,9 +11,12 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.support.perturbing import perturbing, rows_in, wrong_kernel
+from torchparity.config import FreeBenchmarkTask
 from torchparity.perturb.deviation import deviation_on_device, largest_deviation
+from torchparity.perturb.entry import perturbing_for
 from torchparity.perturb.thresholds import FixedThresholds
 from torchparity.perturb.verdicts import Measured, Verdicts
+from torchparity.recording.writing.perturb_output import PerturbOutput
 
 F32 = torch.float32
 
@@ -58,10 +62,16 @@ def test_rows_come_in_the_order_of_the_calls_wherever_they_were_computed(tmp_pat
     verdicts.add(measured("shape"), math.inf)
     verdicts.add(measured("wide"), torch.tensor(0.25, dtype=torch.float64))
     assert names(tmp_path) == ["host"]  # nothing has to be waited for
-    verdicts.settle()
-
+    verdicts.end_step()
+    verdicts.add(measured("next"), 0.125)
+    assert names(tmp_path) == ["host"]  # what the step measured is on its way
+    verdicts.end_step()
     assert names(tmp_path) == ["host", "device", "shape", "wide"]
-    assert [row["max_rel"] for row in rows_in(tmp_path)] == ["1.0", "0.5", "inf", "0.25"]
+    verdicts.settle()
+    verdicts.add(measured("last"), 0.0625)
+
+    assert names(tmp_path) == ["host", "device", "shape", "wide", "next", "last"]
+    assert [row["max_rel"] for row in rows_in(tmp_path)] == ["1.0", "0.5", "inf", "0.25", "0.125", "0.0625"]
 
 
 def test_deviations_of_a_device_are_read_together(tmp_path):
@@ -70,20 +80,38 @@ def test_deviations_of_a_device_are_read_together(tmp_path):
     with Reads() as reads:
         for number in range(100):
             verdicts.add(measured(f"api{number}"), torch.tensor(1.0))
-        assert reads.waits == 0
         verdicts.settle()
+        assert reads.waits == 0
 
     assert reads.seen["stack"] == 1
     assert len(rows_in(tmp_path)) == 100
 
 
-def test_no_more_than_some_wait(tmp_path):
-    verdicts = verdicts_in(tmp_path)
+def test_no_more_than_some_are_kept_on_a_device(tmp_path):
+    verdicts, kept = verdicts_in(tmp_path), []
 
     for number in range(1000):
-        verdicts.add(measured(f"api{number}"), torch.tensor(1.0))
+        deviation = torch.tensor(1.0)
+        kept.append(weakref.ref(deviation))
+        verdicts.add(measured(f"api{number}"), deviation)
+    del deviation
 
-    assert 0 < len(rows_in(tmp_path)) < 1000
+    assert sum(each() is not None for each in kept) < 1000
+    verdicts.settle()
+    assert len(rows_in(tmp_path)) == 1000
+
+
+def test_the_rows_of_the_last_step_are_written_when_the_training_ends(tmp_path, capsys):
+    perturbing = perturbing_for(FreeBenchmarkTask(pert_mode="no_change"), lambda: 0)
+    output = PerturbOutput(perturbing, tmp_path, rank=0)
+    perturbing.verdicts.add(measured("device"), torch.tensor(0.5))
+    perturbing.end_step(0)
+    assert names(tmp_path) == []
+
+    output.close([])
+
+    assert names(tmp_path) == ["device"]
+    assert "1 result beyond the thresholds" in capsys.readouterr().out
 
 
 def test_a_device_s_way_waits_for_nothing_and_says_what_the_host_s_does():

@@ -49,7 +49,11 @@ class Perturbing(Listener, ABC):
         self.verdicts.open(folder, rank)
 
     def end_step(self, step: int) -> None:
-        """Judge what waits for a device."""
+        """Judge what has come from a device."""
+        self.verdicts.end_step()
+
+    def close(self) -> None:
+        """Judge what is still to come."""
         self.verdicts.settle()
 
     @abstractmethod

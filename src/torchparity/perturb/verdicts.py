@@ -12,13 +12,14 @@ from typing import Literal
 
 import torch
 
+from torchparity.perturb.arriving import Arriving
 from torchparity.perturb.findings import SharedTable
 from torchparity.perturb.thresholds import LearnedThresholds, Thresholds, threshold_of
 
 _log = logging.getLogger("torchparity")
 _FILE = "free_benchmark.csv"
 _HEADER = ("rank", "pert_mode", "stage", "step", "api_name", "max_rel", "dtype", "shape", "output_index")
-_MOST_WAITING = 512  # deviations that a device may still be computing
+_MOST_WAITING = 512  # deviations that are sent for together
 Stage = Literal["forward", "backward"]
 
 
@@ -47,6 +48,8 @@ class Verdicts:
         self.table: SharedTable | None = None
         self._lock = threading.RLock()
         self._waiting: list[tuple[Measured, torch.Tensor | float]] = []
+        self._sent: list[tuple[list[Measured], Arriving]] = []  # in this step
+        self._older: list[tuple[list[Measured], Arriving]] = []  # sent for in the step before
         self._warned_of: set[str] = set()
         self.perturbed = 0
         self.cancelled = Counter[str]()
@@ -89,18 +92,35 @@ class Verdicts:
     def add(self, measured: Measured, deviation: torch.Tensor | float) -> None:
         """Judge a deviation now, or later where a device still computes it."""
         with self._lock:
-            if not self._waiting and not isinstance(deviation, torch.Tensor):
+            if not (self._waiting or self._sent or self._older) and not isinstance(deviation, torch.Tensor):
                 self._judge(measured, deviation)
                 return
             self._waiting.append((measured, deviation))  # behind what waits: rows come in the order of the calls
             if len(self._waiting) >= _MOST_WAITING:
-                self.settle()
+                self._send()
+
+    def end_step(self) -> None:
+        """Send for what the step measured, and judge what the step before sent for: that has come meanwhile."""
+        with self._lock:
+            self._send()
+            arrived, self._older, self._sent = self._older, self._sent, []
+            self._judge_all(arrived)
 
     def settle(self) -> None:
-        """Judge what waits for a device, in the order in which it came."""
+        """Judge everything, and wait for what is still to come."""
         with self._lock:
-            waiting, self._waiting = self._waiting, []
-            for (measured, _), deviation in zip(waiting, _read([each for _, each in waiting]), strict=True):
+            self._send()
+            arrived, self._older, self._sent = [*self._older, *self._sent], [], []
+            self._judge_all(arrived)
+
+    def _send(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        if waiting:
+            self._sent.append(([measured for measured, _ in waiting], Arriving([each for _, each in waiting])))
+
+    def _judge_all(self, arrived: Sequence[tuple[list[Measured], Arriving]]) -> None:
+        for entries, arriving in arrived:
+            for measured, deviation in zip(entries, arriving.numbers(), strict=True):
                 self._judge(measured, deviation)
 
     def _judge(self, measured: Measured, deviation: float) -> None:
@@ -114,17 +134,3 @@ class Verdicts:
                         *(str(measured.dtype), measured.shape, index),
                     ]
                 )
-
-
-def _read(deviations: Sequence[torch.Tensor | float]) -> list[float]:
-    """Return deviations as numbers: those that a device has are brought to the host together."""
-    read = [0.0 if isinstance(each, torch.Tensor) else each for each in deviations]
-    places: dict[tuple[torch.device, torch.dtype], list[int]] = {}
-    for place, each in enumerate(deviations):
-        if isinstance(each, torch.Tensor):
-            places.setdefault((each.device, each.dtype), []).append(place)
-    for together in places.values():
-        numbers = torch.stack([each for place in together if isinstance(each := deviations[place], torch.Tensor)])
-        for place, number in zip(together, numbers.tolist(), strict=True):
-            read[place] = number
-    return read
