@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -129,7 +128,8 @@ class BackwardCheck(Perturbing):
             tensors = [tensor.detach() for tensor in self._perturbation.perturbed(held.subject)]
         self.verdicts.begin(name)
         leaves = [tensors[place].requires_grad_() for place in state.wanted]
-        with torch.enable_grad(), _saving_unseen():
+        # Hooks of ours, or those of the user's on saved tensors would be called.
+        with torch.enable_grad(), saved_tensors_hooks(_same, _same):
             # Copies: a leaf that needs a gradient cannot be written in place.
             given = [tensor.clone() if tensor.requires_grad else tensor for tensor in tensors]
             random_state = RandomState()  # others have drawn since the call
@@ -156,13 +156,6 @@ def _is_in_backward_of_a_function() -> bool:
     again only to have what it saves.
     """
     return isinstance(torch._C._current_autograd_node(), torch.autograd.function.BackwardCFunction)
-
-
-def _saving_unseen() -> AbstractContextManager[Any]:
-    """Return a block in which hooks of the user's on saved tensors are not called."""
-    if torch._C._autograd._top_saved_tensors_default_hooks(False) is None:  # there are none
-        return nullcontext()
-    return saved_tensors_hooks(_same, _same)
 
 
 def _same(tensor: torch.Tensor) -> torch.Tensor:
