@@ -132,6 +132,19 @@ def test_a_preheated_training_reports_only_what_is_unusual(tmp_path, caplog):
     assert line in caplog.text
 
 
+def test_a_call_that_is_left_out_is_no_sample(tmp_path):
+    debugger = PrecisionDebugger(
+        task="free_benchmark", dump_path=tmp_path, pert_mode="bit_noise", if_preheat=True, preheat_step=2, max_sample=1
+    )
+    for values in (torch.tensor([1]), torch.tensor([1e7 + 1])):  # integers alone in the first step
+        debugger.start()
+        torch.sub(values, 1e7)
+        debugger.stop()
+        debugger.step()
+
+    assert [row["step"] for row in rows_in(tmp_path)] == ["1"]
+
+
 @pytest.mark.parametrize(("other", "is_found"), [(3.0, False), (7.0, True)])
 def test_cancellation_in_bfloat16_is_found_where_the_result_moves_farther_than_twice_the_input(
     other, is_found, tmp_path

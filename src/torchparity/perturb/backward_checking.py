@@ -60,7 +60,7 @@ class BackwardCheck(Perturbing):
         distinct = list({id(tensor): tensor for tensor in tensors}.values())
         if len(distinct) != len(held.subject.tensors):
             self.verdicts.cancel(call.name, "its tensors are inside of an object")
-            self.calls.give_back(call)
+            self.give_back(call)
             return None
         call.wants_gradients = True
         wanted = [place for place, tensor in enumerate(distinct) if tensor.requires_grad]

@@ -40,7 +40,7 @@ class ForwardCheck(Perturbing):
         """Run a call again on perturbed inputs and judge how far its result is from the original."""
         deviations = self.within(call.name, lambda: self._deviations(call, state, output))
         if deviations is None:
-            self.calls.give_back(call)
+            self.give_back(call)
             return
         moved = unit_moved(self._perturbation.moved, state.subject)
         add_all(self.verdicts, call, state.subject, deviations, "forward", moved)

@@ -73,8 +73,13 @@ class Perturbing(Listener, ABC):
             self.verdicts.cannot_take(call.op.name, call.name, was_asked_for=self.calls.is_narrowed)
             held = None
         if held is None:
-            self.calls.give_back(call)
+            self.give_back(call)
         return held
+
+    def give_back(self, call: Call) -> None:
+        """Let another call take the place of one that could not be perturbed."""
+        self.calls.give_back(call)
+        self.verdicts.give_back(call.op.name)
 
     def wants(self, call: Call) -> bool:
         """Tell whether a call is to be perturbed; a forward that is done again for its gradients was already."""

@@ -33,6 +33,9 @@ class Thresholds(Protocol):
     def wants(self, api: str, step: int) -> bool:
         """Count a call of an API; tell whether it is to be judged."""
 
+    def give_back(self, api: str, step: int) -> None:
+        """Count a call no longer, which could not be judged."""
+
     def exceeds(self, api: str, step: int, dtype: torch.dtype, threshold: float, deviation: float) -> bool:
         """Take a deviation; tell whether it is too large, where `threshold` is what results of this dtype may have."""
 
@@ -42,6 +45,9 @@ class FixedThresholds:
 
     def wants(self, api: str, step: int) -> bool:
         return True
+
+    def give_back(self, api: str, step: int) -> None:
+        """Do nothing: no calls are counted."""
 
     def exceeds(self, api: str, step: int, dtype: torch.dtype, threshold: float, deviation: float) -> bool:
         return deviation > threshold
@@ -75,6 +81,10 @@ class LearnedThresholds:
             return False
         self.sampled[api] += 1
         return True
+
+    def give_back(self, api: str, step: int) -> None:
+        if self.is_learning(step):
+            self.sampled[api] -= 1
 
     def _is_turn_of(self, number: int, calls: int, step: int) -> bool:
         """Tell whether a step samples this call of an API, which was called so many times in the step before."""

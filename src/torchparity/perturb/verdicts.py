@@ -72,14 +72,21 @@ class Verdicts:
                 )
         return True
 
+    def give_back(self, api: str) -> None:
+        """Take no notice of a call that was wanted: it could not be perturbed."""
+        with self._lock:
+            self._thresholds.give_back(api, self.step())
+
     def begin(self, name: str) -> None:
         """Note that a call is perturbed."""
-        self.perturbed += 1
+        with self._lock:
+            self.perturbed += 1
         _log.info("torchparity: Free Benchmark: Perturbation is %s of %s.", self.mode, name)
 
     def cancel(self, name: str, reason: str) -> None:
         """Note that a call is not perturbed, and why."""
-        self.cancelled[reason] += 1
+        with self._lock:
+            self.cancelled[reason] += 1
         _log.info("torchparity: Free Benchmark: For %s, %s. Cancel perturbation.", name, reason)
 
     def cannot_take(self, api: str, name: str, *, was_asked_for: bool) -> None:

@@ -45,7 +45,7 @@ class Significance(Perturbing):
         with torch.no_grad():
             estimates = self.within(call.name, lambda: self._estimates(call, state, output))
         if estimates is None:
-            self.calls.give_back(call)
+            self.give_back(call)
         for estimate in estimates or []:
             self._summary.add(call.op.name, call.name, call.parents, estimate)
 
