@@ -7,6 +7,7 @@ import types
 import pytest
 import torch
 from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 
 from tests.support.perturbing import mode_fields, perturbing, rows_in, same, wrong_kernel
 
@@ -91,6 +92,39 @@ def test_of_two_backward_passes_the_first_is_checked(tmp_path, capsys):
         result.backward()
 
     assert "perturbed 1 call with bit_noise" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_what_a_checkpoint_does_again_is_checked_once(reentrant, tmp_path, capsys):
+    values = torch.full((8,), 1.5707).requires_grad_()
+
+    with backward_of(tmp_path, "tan", "bit_noise"):
+        checkpoint(lambda each: torch.tan(each) * 2, values, use_reentrant=reentrant).sum().backward()
+
+    (row,) = rows_in(tmp_path)
+    assert row["api_name"].startswith("Torch.tan.0.backward")
+    assert "perturbed 1 call with bit_noise" in capsys.readouterr().out
+
+
+def test_what_autocast_lowers_is_raised_when_its_gradient_comes(tmp_path, capsys):
+    layer, values = torch.nn.Linear(256, 4), torch.rand(4, 256)
+    with backward_of(tmp_path, "linear"):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            result = layer(values)
+        result.float().sum().backward()
+
+    said = capsys.readouterr().out
+    assert said.startswith("torchparity: perturbed 1 call with improve_precision")
+    assert "left out" not in said
+
+
+def test_a_call_without_a_gradient_is_left_out_for_that_reason(tmp_path, capsys):
+    with backward_of(tmp_path, "exp", "bit_noise"):
+        torch.exp(torch.ones(2))
+
+    said = capsys.readouterr().out
+    assert "1 call left out: no gradient is asked of it" in said
+    assert "never seen" not in said
 
 
 def test_what_needs_no_gradient_keeps_nothing(tmp_path, capsys):

@@ -68,6 +68,26 @@ def test_no_call_waits_for_the_device(cuda, tmp_path):
     assert rows_in(tmp_path) == []
 
 
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode")
+def test_no_step_waits_for_the_device_and_rows_come_in_order(cuda, tmp_path):
+    large, small = torch.tensor([1e7 + 1], device=cuda), torch.tensor([1e7], device=cuda)
+    debugger = PrecisionDebugger(task="free_benchmark", dump_path=tmp_path, pert_mode="bit_noise", list=["Torch.sub"])
+    for step in range(4):
+        torch.cuda.set_sync_debug_mode("error" if step else "default")  # what is loaded the first time may wait
+        try:
+            debugger.start()
+            torch.sub(large, small)
+            torch.sub(large, small)
+            debugger.stop()
+            debugger.step()
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+    PrecisionDebugger.close()
+
+    found = [(row["step"], row["api_name"]) for row in rows_in(tmp_path)]
+    assert found == [(str(step), f"Torch.sub.{call}.forward") for step in range(4) for call in range(2)]
+
+
 def test_noise_finds_cancellation_on_the_device(cuda, tmp_path):
     values = torch.randn(64, 1000, device=cuda) + 1000
 

@@ -69,6 +69,12 @@ def test_a_result_in_higher_precision_is_compared_in_that():
     assert deviation == pytest.approx(abs(rounded.item() - 1 / 3) / min(rounded.item(), 1 / 3), rel=1e-3)
 
 
+def test_float32_beside_float64_has_the_floor_of_float32():
+    small = torch.tensor([1e-6])
+
+    assert largest_deviation(small, small.double() + 1e-7) == 0
+
+
 @pytest.mark.parametrize("values", [[1, 2, 3], [True, False, True]])
 def test_integers_are_equal_or_not(values):
     tensor = torch.tensor(values)

@@ -34,6 +34,29 @@ def test_a_product_that_is_summed_in_bfloat16_is_found_by_improve_precision(tmp_
     assert float(row["max_rel"]) > 0.004
 
 
+def in_order(values, dtype=None):
+    """Add numbers one after the other, in their own precision."""
+    return torch.tensor(np.add.accumulate(values.numpy())[-1])
+
+
+def swallowing():
+    """Return numbers of which the first swallows all others."""
+    values = torch.ones(20_000)
+    values[0] = 2.0**24
+    return values
+
+
+def test_a_sum_of_float32_that_loses_bits_is_found_where_float32_is_raised(tmp_path):
+    with perturbing(tmp_path / "sound", raise_float32=True):
+        torch.sum(swallowing())
+    with wrong_kernel("sum", in_order), perturbing(tmp_path / "wrong", raise_float32=True, list=["sum"]):
+        torch.sum(swallowing())
+
+    assert names(tmp_path / "sound") == []
+    (row,) = rows_in(tmp_path / "wrong")
+    assert (row["api_name"], row["dtype"]) == ("Torch.sum.0.forward", "torch.float32")
+
+
 def test_a_reduction_that_is_not_deterministic_is_found_by_no_change(tmp_path):
     own = np.random.default_rng(0)
 
@@ -79,16 +102,10 @@ def test_the_subtraction_is_named_where_the_variance_is_no_function(mode, tmp_pa
 
 
 def test_a_sum_in_which_large_swallows_small_is_found_by_change_value(tmp_path):
-    values = torch.ones(20_000)
-    values[0] = 2.0**24
-
-    def in_order(values, dtype=None):
-        return torch.tensor(np.add.accumulate(values.numpy())[-1])
-
     with perturbing(tmp_path / "sound", pert_mode="change_value"):
-        torch.sum(values)
+        torch.sum(swallowing())
     with wrong_kernel("sum", in_order), perturbing(tmp_path / "wrong", pert_mode="change_value"):
-        torch.sum(values)
+        torch.sum(swallowing())
 
     assert names(tmp_path / "sound") == []
     assert names(tmp_path / "wrong") == ["Torch.sum.0.forward"]

@@ -84,3 +84,15 @@ def test_a_folder_that_is_a_file_is_refused(tmp_path):
 
     with pytest.raises(ParityError, match="cannot write"):
         SharedTable(tmp_path / "file" / "free_benchmark.csv", ("number",))
+
+
+def test_a_line_that_was_cut_off_takes_no_other_with_it(tmp_path):
+    table = SharedTable(tmp_path / "free_benchmark.csv", ("rank", "text"))
+    table.add([0, "first"])
+    with table.path.open("ab") as file:
+        file.write(b'1,"cut o')
+
+    table.add([2, "last"])
+
+    lines = table.path.read_text(encoding="utf-8").splitlines()
+    assert lines == ["rank,text", "0,first", '1,"cut o', "2,last"]

@@ -143,6 +143,49 @@ def test_results_in_a_named_tuple_are_replaced_in_it():
     assert same(largest.indices, values.max(dim=1).indices)
 
 
+def test_what_is_written_without_gradients_keeps_the_graph_that_it_has():
+    weight = torch.randn(8).bfloat16().requires_grad_()
+
+    def gradient():
+        weight.grad = None
+        hidden = weight * 3
+        with torch.no_grad():
+            hidden.mul_(2)
+        hidden.float().sum().backward()
+        return weight.grad
+
+    bare = gradient()
+    with perturbing("unused", handler_type="fix", list=["mul_"]):
+        fixed = gradient()
+
+    assert same(fixed, bare)
+
+
+def test_what_is_written_and_what_is_returned_are_both_fixed():
+    rows, weight = torch.tensor([1, 2, 1]), torch.randn(10, 64).bfloat16() * 3
+    raised, own = weight.float(), weight.clone()
+    expected = F.embedding(rows, raised, max_norm=1.0).bfloat16()
+    assert not same(F.embedding(rows, own, max_norm=1.0), expected)
+
+    with perturbing("unused", handler_type="fix", list=["embedding"]):
+        fixed = F.embedding(rows, weight, max_norm=1.0)
+
+    assert same(fixed, expected)
+    assert same(weight, raised.bfloat16())
+
+
+def test_running_statistics_are_fixed_with_the_result():
+    values, statistics = torch.randn(64, 8).bfloat16(), (torch.zeros(8).bfloat16(), torch.ones(8).bfloat16())
+    raised = [each.float() for each in statistics]
+    expected = F.batch_norm(values.float(), *raised, training=True).bfloat16()
+
+    with perturbing("unused", handler_type="fix", list=["batch_norm"]):
+        fixed = F.batch_norm(values, *statistics, training=True)
+
+    assert same(fixed, expected)
+    assert same(list(statistics), [each.bfloat16() for each in raised])
+
+
 @pytest.mark.gpu
 def test_to_cpu_computes_result_and_gradient_on_the_cpu(cuda):
     values = torch.randn(4, 64, device=cuda, requires_grad=True)

@@ -13,6 +13,7 @@ from tests.support.perturbing import MODES, same
 from torchparity import plugins
 from torchparity.config import FreeBenchmarkTask
 from torchparity.perturb.perturbations import Perturbation, perturbation
+from torchparity.perturb.perturbations.improve_precision import WITH_FLOAT32, ImprovePrecision
 from torchparity.perturb.subject import CancelledError, Subject
 
 SPECIAL = [1.0, -1.0, 0.1, 3e4, 0.0, -0.0, math.inf, -math.inf, math.nan]
@@ -94,6 +95,15 @@ def test_improve_precision_raises_low_precision_and_nothing_else():
     assert improve.changed(torch.bfloat16) is torch.float32 and improve.changed(torch.float64) is torch.float64
 
 
+def test_improve_precision_raises_float32_where_that_is_asked_for():
+    improve = ImprovePrecision(WITH_FLOAT32)
+
+    raised = improve.perturbed(subject(torch.ones(2).half(), torch.ones(2), torch.ones(2).int()))
+
+    assert [tensor.dtype for tensor in raised] == [torch.float32, torch.float64, torch.int32]
+    assert improve.changed(torch.float32) is torch.float64
+
+
 def test_to_cpu_raises_low_precision_and_turns_devices():
     move = perturbation("to_cpu")
 
@@ -135,9 +145,16 @@ def test_change_value_exchanges_pairs_together():
         ("change_value", subject(MATRIX, api="Torch.cumsum"), "depends on the order"),
         ("change_value", subject(MATRIX, MATRIX, api="Torch.matmul"), "depends on the order"),
         ("change_value", subject(MATRIX, MATRIX, api="Functional.mse_loss", reduction="none"), "depends on the order"),
+        (
+            "change_value",
+            subject(MATRIX, MATRIX, api="Functional.mse_loss", args=(MATRIX, MATRIX, None, None, "none")),
+            "depends on the order",
+        ),
+        ("change_value", subject(MATRIX, MATRIX, api="Functional.mse_loss", reduce=False), "depends on the order"),
         ("change_value", subject(torch.ones(1), api="Torch.sum"), "no two elements"),
         ("change_value", subject(torch.tensor(1.0), api="Torch.sum"), "no two elements"),
         ("bit_noise", subject(torch.ones(2).int()), "no floating-point input"),
+        ("bit_noise", subject(torch.ones(2).to(torch.float8_e4m3fn)), "too few bits"),
         ("add_noise", subject(torch.empty(0)), "empty"),
         ("no_change", subject(torch.empty(0)), "empty"),
         ("to_cpu", subject(torch.empty(0)), "empty"),

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from argparse import ArgumentParser
 
 import pytest
 
 from tests.support.perturbing import rows_in
 from tests.support.processes import ROOT
 from torchparity import cli
+from torchparity.cli.run import add_arguments
+from torchparity.config import FreeBenchmarkTask
 
 SCRIPT = """
 import torch
@@ -51,6 +54,26 @@ def test_a_second_training_adds_rows_or_replaces_them(tmp_path, again, rows):
     run(tmp_path, *options, *again)
 
     assert len(rows_in(tmp_path / "run")) == rows
+
+
+def test_every_setting_of_the_task_is_an_option():
+    parser = ArgumentParser()
+    add_arguments(parser)
+    options = vars(parser.parse_args([]))
+    elsewhere = {"list": "names", "fuzz_device": "pert_mode", "fuzz_level": "level"}  # which stand for them
+
+    for field in FreeBenchmarkTask.__struct_fields__:
+        assert elsewhere.get(field, field) in options, field
+
+
+def test_calls_by_name_number_and_preheat(tmp_path):
+    calls = "Torch.sub.0.forward,Torch.rand.0.forward"
+    learning = ("--if-preheat", "--preheat-step", "1", "--max-sample", "1", "--max-calls-per-api", "1")
+
+    done = run(tmp_path, "--task", "free_benchmark", "--pert-mode", "bit_noise", "--scope", calls, *learning)
+
+    assert done.returncode == 0, done.stderr
+    assert [row["step"] for row in rows_in(tmp_path / "run")] == ["0"]  # in step 1 that is its usual level
 
 
 def test_significance_ranks_apis_and_modules(tmp_path):

@@ -46,6 +46,8 @@ def fragile(values=FRAGILE):
         pytest.param({"significance": 1}, "a whole number from 2, or 0 for none", id="significance"),
         pytest.param({"significance": 4, "handler_type": "fix"}, "'significance' works neither with", id="both"),
         pytest.param({"scope": ["relu"]}, "'relu' is none: use 'list'", id="part-in-scope"),
+        pytest.param({"list": [""]}, "has an empty text, which every name contains", id="empty-text"),
+        pytest.param({"raise_float32": True, "pert_mode": "no_change"}, "'raise_float32' works with", id="float32"),
         pytest.param({"level": "L0"}, "looks at APIs, level 'L1'; level 'L0' has none", id="L0"),
     ],
 )

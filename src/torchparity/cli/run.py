@@ -17,6 +17,7 @@ from torchparity.errors import ConfigError
 
 # As in config/settings.py, which is not loaded for help; level debug records only what a script saves itself.
 LEVELS = ("L0", "L1", "mix")
+_WHOLE = ("preheat_step", "max_sample", "max_calls_per_api", "significance")  # fields of task free_benchmark
 TASKS = ("statistics", "tensor", "structure", "overflow_check", "free_benchmark")
 
 
@@ -40,18 +41,30 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="N",
         help="keep a checksum of weights and loss every N steps, and record calls only where --steps says so",
     )
-    perturbing = parser.add_argument_group("for --task free_benchmark (docs/free-benchmark.md)")
-    perturbing.add_argument("--pert-mode", metavar="MODE", help="how to change inputs (improve_precision)")
-    perturbing.add_argument("--handler-type", metavar="TYPE", help="check results, or fix them")
-    perturbing.add_argument("--fuzz-stage", metavar="STAGE", help="forward or backward")
-    perturbing.add_argument("--list", dest="names", metavar="TEXTS", help="only calls with one of these, as in mm,exp")
-    perturbing.add_argument("--significance", metavar="N", help="count significant bits, by N runs with noise")
     parser.add_argument(
         "--seeds",
         action="store_true",
         help="let the script import ptdbg_ascend, msprobe and the like, and record by them alone",
     )
+    _add_perturbing(parser)
     parser.add_argument("--overwrite", action="store_true", help="remove the run that is already in RUN")
+
+
+def _add_perturbing(parser: ArgumentParser) -> None:
+    perturbing = parser.add_argument_group("for --task free_benchmark (docs/free-benchmark.md)")
+    perturbing.add_argument("--pert-mode", metavar="MODE", help="how to change inputs (improve_precision)")
+    perturbing.add_argument("--handler-type", metavar="TYPE", help="check results, or fix them")
+    perturbing.add_argument("--fuzz-stage", metavar="STAGE", help="forward or backward")
+    perturbing.add_argument("--list", dest="names", metavar="TEXTS", help="only calls with one of these, as in mm,exp")
+    perturbing.add_argument("--scope", metavar="NAMES", help="only these calls, as in Torch.exp.0.forward")
+    perturbing.add_argument("--if-preheat", action="store_true", default=None, help="learn each API's own level first")
+    perturbing.add_argument("--preheat-step", metavar="N", help="the number of steps to learn from (15)")
+    perturbing.add_argument("--max-sample", metavar="N", help="calls of an API to learn from at most (20)")
+    perturbing.add_argument("--max-calls-per-api", metavar="N", help="calls of an API to perturb in a step at most")
+    perturbing.add_argument(
+        "--raise-float32", action="store_true", default=None, help="improve_precision raises float32 too, to float64"
+    )
+    perturbing.add_argument("--significance", metavar="N", help="count significant bits, by N runs with noise")
 
 
 def own_words(words: Sequence[str], parser: ArgumentParser) -> int:
@@ -123,7 +136,10 @@ def _perturbing(options: Namespace) -> dict[str, object]:
         "handler_type": options.handler_type,
         "fuzz_stage": options.fuzz_stage,
         "list": None if options.names is None else options.names.split(","),
-        "significance": None if options.significance is None else _whole(options.significance),
+        "scope": None if options.scope is None else options.scope.split(","),
+        "if_preheat": options.if_preheat,
+        "raise_float32": options.raise_float32,
+        **{field: _whole(vars(options)[field]) for field in _WHOLE if vars(options)[field] is not None},
     }
     block = {field: value for field, value in given.items() if value is not None}
     if block and options.task != "free_benchmark":

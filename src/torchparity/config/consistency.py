@@ -54,6 +54,8 @@ def _check_free_benchmark(block: FreeBenchmarkTask, source: str) -> None:
         )
     if block.handler_type == "fix" and block.pert_mode not in ("improve_precision", "to_cpu"):
         raise ConfigError(f"{where}: handler_type 'fix' works with pert_mode 'improve_precision' or 'to_cpu' only.")
+    if block.raise_float32 and block.pert_mode != "improve_precision":
+        raise ConfigError(f"{where}: 'raise_float32' works with pert_mode 'improve_precision' only.")
     if block.handler_type == "fix" and (block.if_preheat or block.fuzz_stage == "backward"):
         raise ConfigError(f"{where}: handler_type 'fix' works neither with if_preheat nor with fuzz_stage 'backward'.")
     if block.fuzz_stage == "backward" and not block.list:

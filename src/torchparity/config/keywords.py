@@ -73,6 +73,7 @@ class FreeBenchmarkFields(TypedDict, total=False):
     if_preheat: bool
     preheat_step: int
     max_sample: int
+    raise_float32: bool
     max_calls_per_api: int
     significance: int
 

@@ -96,6 +96,8 @@ class FreeBenchmarkTask(msgspec.Struct, frozen=True, kw_only=True):
     """The number of steps to learn from."""
     max_sample: int = 20
     """Learn from at most so many calls of an API."""
+    raise_float32: bool = False
+    """With `improve_precision`, raise float32 too, to float64. Not in msprobe."""
     max_calls_per_api: int = -1
     """Perturb at most so many calls of an API in a step; -1 is no limit. Not in msprobe."""
     significance: int = 0

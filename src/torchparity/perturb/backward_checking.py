@@ -7,14 +7,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch.autograd.graph import saved_tensors_hooks
 
 from torchparity.calls import Call, Gradients
 from torchparity.naming import backward_of
 from torchparity.perturb.checking import add_all, check_sentences
 from torchparity.perturb.deviation import largest_deviation
+from torchparity.perturb.float_bits import unit_moved
 from torchparity.perturb.perturbations import Perturbation
 from torchparity.perturb.perturbing import Held, Perturbing, check_draws_nothing
-from torchparity.perturb.rerunning import run_again
+from torchparity.perturb.rerunning import RandomState, run_again
 from torchparity.perturb.selected_calls import SelectedCalls
 from torchparity.perturb.subject import CancelledError, tensors_of, versions_of
 from torchparity.perturb.verdicts import Verdicts
@@ -49,23 +51,34 @@ class BackwardCheck(Perturbing):
 
     def before(self, call: Call) -> Any:
         """Hold the inputs of a call that has gradients."""
-        if not (torch.is_grad_enabled() and call.op.has_gradient):
-            return None
-        tensors = call.inputs.walked().tensors
-        if not any(tensor.requires_grad for tensor in tensors):
-            return None
         held = super().before(call)
         if held is None:
             return None
+        tensors = call.inputs.walked().tensors
         places: dict[int, int] = {}
         slots = [places.setdefault(id(tensor), len(places)) for tensor in tensors]
         distinct = list({id(tensor): tensor for tensor in tensors}.values())
         if len(distinct) != len(held.subject.tensors):
             self.verdicts.cancel(call.name, "its tensors are inside of an object")
+            self.give_back(call)
             return None
         call.wants_gradients = True
         wanted = [place for place, tensor in enumerate(distinct) if tensor.requires_grad]
         return _Forward(held, _nothing, slots, wanted, versions_of(held.subject.tensors))
+
+    def wants(self, call: Call) -> bool:
+        """Tell whether a call is to be perturbed: one that has gradients, in the forward that they pass through."""
+        if call.is_recompute and not _is_in_backward_of_a_function():
+            return False
+        if not self.calls.takes(call):
+            return False
+        has_gradient = torch.is_grad_enabled() and call.op.has_gradient
+        if not has_gradient or not any(tensor.requires_grad for tensor in call.inputs.walked().tensors):
+            self.verdicts.cancel(call.name, "no gradient is asked of it")
+        elif self.verdicts.wants(call.op.name, call.name):
+            return True
+        self.calls.give_back(call)
+        return False
 
     def after(self, call: Call, state: _Forward, output: Any) -> None:
         """Note the function of a call: when its gradients come the call has let go of it."""
@@ -87,7 +100,8 @@ class BackwardCheck(Perturbing):
             return
         name, held = backward_of(call.name), state.held
         deviations = self.within(name, lambda: self._deviations(name, state, held, returned))
-        add_all(self.verdicts, call, held.subject, deviations or [], "backward", name)
+        moved = unit_moved(self._perturbation.moved, held.subject)
+        add_all(self.verdicts, call, held.subject, deviations or [], "backward", moved, name)
         state.judged.update(state.slots[slot] for slot, _ in returned)
         if deviations is None or state.judged.issuperset(state.wanted):
             state.let_go()
@@ -99,8 +113,7 @@ class BackwardCheck(Perturbing):
         self, name: str, state: _Forward, held: Held, returned: Gradients
     ) -> list[tuple[int | None, torch.Tensor, Any]]:
         if not state.perturbed:
-            self.verdicts.begin(name)
-            state.perturbed = self._perturbed_gradients(state, held)
+            state.perturbed = self._perturbed_gradients(name, state, held)
         is_several = len(state.wanted) > 1
         return [
             (state.slots[slot] if is_several else None, gradient, largest_deviation(gradient, perturbed))
@@ -108,16 +121,20 @@ class BackwardCheck(Perturbing):
             if (perturbed := state.perturbed[state.slots[slot]]) is not None
         ]
 
-    def _perturbed_gradients(self, state: _Forward, held: Held) -> dict[int, torch.Tensor | None]:
+    def _perturbed_gradients(self, name: str, state: _Forward, held: Held) -> dict[int, torch.Tensor | None]:
         if versions_of(held.subject.tensors) != state.versions:
             raise CancelledError("an input was written since")
         with torch.no_grad():
             tensors = [tensor.detach() for tensor in self._perturbation.perturbed(held.subject)]
+        self.verdicts.begin(name)
         leaves = [tensors[place].requires_grad_() for place in state.wanted]
-        with torch.enable_grad():
+        # Hooks of ours, or those of the user's on saved tensors would be called.
+        with torch.enable_grad(), saved_tensors_hooks(_same, _same):
             # Copies: a leaf that needs a gradient cannot be written in place.
             given = [tensor.clone() if tensor.requires_grad else tensor for tensor in tensors]
-            again = run_again(state.function, held.subject, given, self._perturbation, held.autocasting)
+            random_state = RandomState()  # others have drawn since the call
+            mode, autocasting = self._perturbation, held.autocasting
+            again = run_again(state.function, held.subject, given, mode, autocasting, random_state)
             gradients = _gradients(list(tensors_of(again)) or given, state.received, leaves)
         return dict(zip(state.wanted, gradients, strict=True))
 
@@ -130,6 +147,19 @@ def _gradients(
         raise CancelledError("its perturbed result has no gradient")
     gradients = [gradient.to(output.device, output.dtype) for output, gradient in roots]
     return torch.autograd.grad([output for output, _ in roots], inputs, gradients, allow_unused=True)
+
+
+def _is_in_backward_of_a_function() -> bool:
+    """Tell whether the backward of a user's `autograd.Function` is running.
+
+    A reentrant checkpoint does its forward again there, and the gradients pass through what that makes. Others do it
+    again only to have what it saves.
+    """
+    return isinstance(torch._C._current_autograd_node(), torch.autograd.function.BackwardCFunction)
+
+
+def _same(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor
 
 
 def _drawing_nothing(held: Held) -> Held:

@@ -9,11 +9,11 @@ import torch
 
 from torchparity.calls import Call
 from torchparity.perturb.deviation import largest_deviation
+from torchparity.perturb.float_bits import unit_moved
 from torchparity.perturb.perturbations import Perturbation
-from torchparity.perturb.perturbing import Held, Perturbing, check_draws_nothing
-from torchparity.perturb.rerunning import run_again
+from torchparity.perturb.perturbing import Held, Perturbing, check_draws_nothing, has_written
 from torchparity.perturb.selected_calls import SelectedCalls
-from torchparity.perturb.subject import CancelledError, Subject, call_tensors, tensors_of
+from torchparity.perturb.subject import CancelledError, Subject, call_tensors, has_plain_values, tensors_of
 from torchparity.perturb.verdicts import Measured, Stage, Verdicts
 from torchparity.text import counted
 
@@ -27,6 +27,8 @@ _PICKS = frozenset(
         *("max_pool3d_with_indices", "adaptive_max_pool2d", "fractional_max_pool2d"),
     }
 )
+# Results of which only one is defined: vectors may have either sign.
+_DEFINED = {"svd": 1, "eigh": 0, "eig": 0}
 
 
 class ForwardCheck(Perturbing):
@@ -39,7 +41,11 @@ class ForwardCheck(Perturbing):
     def after(self, call: Call, state: Held, output: Any) -> None:
         """Run a call again on perturbed inputs and judge how far its result is from the original."""
         deviations = self.within(call.name, lambda: self._deviations(call, state, output))
-        add_all(self.verdicts, call, state.subject, deviations or [], "forward")
+        if deviations is None:
+            self.give_back(call)
+            return
+        moved = unit_moved(self._perturbation.moved, state.subject)
+        add_all(self.verdicts, call, state.subject, deviations, "forward", moved)
 
     def sentences(self) -> list[str]:
         return check_sentences(self.verdicts, self.calls)
@@ -47,17 +53,17 @@ class ForwardCheck(Perturbing):
     def _deviations(self, call: Call, held: Held, output: Any) -> list[tuple[int | None, torch.Tensor, Any]]:
         check_draws_nothing(held)
         originals = list(tensors_of(output))
-        is_written = not originals and call.writes
+        is_written = not originals and has_written(call, held, output)
         if is_written:
             originals = call_tensors(call)
-        judged = [place for place, tensor in enumerate(originals) if is_judged(call.op.name, tensor)]
+        judged = [place for place, tensor in enumerate(originals) if is_judged(call.op.name, place, tensor)]
         if not judged:
             raise CancelledError("its result has no tensor to compare")
         assert call.function is not None
         with torch.no_grad():
             tensors = self._perturbation.perturbed(held.subject)
             self.verdicts.begin(call.name)
-            again = run_again(call.function, held.subject, tensors, self._perturbation, held.autocasting)
+            again = held.run_again(call.function, tensors, self._perturbation)
             results = tensors if is_written else list(tensors_of(again))
             if len(results) != len(originals):
                 raise CancelledError("it returned another number of results")
@@ -68,9 +74,12 @@ class ForwardCheck(Perturbing):
             ]
 
 
-def is_judged(api: str, tensor: torch.Tensor) -> bool:
-    """Tell whether a result is compared: numbers always, places of elements not."""
-    return tensor.is_floating_point() or tensor.is_complex() or api.rpartition(".")[2] not in _PICKS
+def is_judged(api: str, place: int, tensor: torch.Tensor) -> bool:
+    """Tell whether one of the results of an API is compared: numbers that are defined, places of elements not."""
+    name = api.rpartition(".")[2]
+    if not has_plain_values(tensor) or _DEFINED.get(name, place) != place:
+        return False
+    return tensor.is_floating_point() or tensor.is_complex() or name not in _PICKS
 
 
 def add_all(
@@ -79,6 +88,7 @@ def add_all(
     subject: Subject,
     deviations: list[tuple[int | None, torch.Tensor, Any]],
     stage: Stage,
+    moved: float,
     name: str = "",
 ) -> None:
     """Hand the deviations of a call's results to the verdicts."""
@@ -93,6 +103,7 @@ def add_all(
             dtype=first.dtype,
             shape=tuple(first.shape),
             output_dtype=original.dtype,
+            moved=moved,
             output_index=place,
         )
         verdicts.add(measured, deviation)

@@ -11,6 +11,7 @@ from torchparity.perturb.backward_checking import BackwardCheck
 from torchparity.perturb.checking import ForwardCheck
 from torchparity.perturb.fixing import Fix
 from torchparity.perturb.perturbations import perturbation
+from torchparity.perturb.perturbations.improve_precision import WITH_FLOAT32, ImprovePrecision
 from torchparity.perturb.perturbing import Perturbing
 from torchparity.perturb.selected_calls import SelectedCalls
 from torchparity.perturb.significance.listener import Significance
@@ -26,13 +27,15 @@ def perturbing_for(block: FreeBenchmarkTask, step: Callable[[], int]) -> Perturb
             raise ConfigError(
                 f"free_benchmark.scope names calls, such as 'Torch.matmul.0.forward'; {name!r} is none: use 'list'."
             )
+    if "" in block.list:
+        raise ConfigError("free_benchmark.list has an empty text, which every name contains; leave 'list' out for all.")
     thresholds: Thresholds = FixedThresholds()
     if block.if_preheat:
         thresholds = LearnedThresholds(block.preheat_step, block.max_sample)
     calls = SelectedCalls(block.scope, block.list, block.max_calls_per_api)
     if block.significance:
         noise = LastBits()
-        return Significance(calls, Verdicts(noise, thresholds, step), block.significance, noise)
-    mode = perturbation(block.pert_mode)
+        return Significance(calls, Verdicts(noise.name, thresholds, step), block.significance, noise)
+    mode = ImprovePrecision(WITH_FLOAT32) if block.raise_float32 else perturbation(block.pert_mode)
     kind = Fix if block.handler_type == "fix" else BackwardCheck if block.fuzz_stage == "backward" else ForwardCheck
-    return kind(calls, Verdicts(mode, thresholds, step), mode)
+    return kind(calls, Verdicts(mode.name, thresholds, step), mode)

@@ -37,10 +37,12 @@ class SharedTable:
         self._append(_line(row))
 
     def _append(self, line: bytes) -> None:
-        file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o640)
+        file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o640)
         try:
             with _locked(file):
-                os.write(file, line if os.fstat(file).st_size else self._header + line)
+                line = _beginning(file, self._header) + line
+                while line:
+                    line = line[os.write(file, line) :]
         finally:
             os.close(file)
 
@@ -52,6 +54,15 @@ def _locked(file: int) -> Iterator[None]:
         with suppress(OSError):
             fcntl.flock(file, fcntl.LOCK_EX)
     yield  # closing the file gives it back
+
+
+def _beginning(file: int, header: bytes) -> bytes:
+    """Return what has to stand between the end of a file and a row: in an empty one the header."""
+    size = os.fstat(file).st_size
+    if not size:
+        return header
+    os.lseek(file, size - 1, os.SEEK_SET)
+    return b"" if os.read(file, 1) == b"\n" else b"\r\n"  # the last row was cut off
 
 
 def _line(row: Sequence[Any]) -> bytes:

@@ -7,10 +7,10 @@ from typing import Any
 import torch
 
 from torchparity.calls import Call
+from torchparity.ops import possible_writes
 from torchparity.perturb.checking import left_out_sentences
 from torchparity.perturb.perturbations import Perturbation
 from torchparity.perturb.perturbing import Held, Perturbing, check_draws_nothing
-from torchparity.perturb.rerunning import run_again
 from torchparity.perturb.selected_calls import SelectedCalls
 from torchparity.perturb.subject import CancelledError, call_tensors, mapped, tensors_of
 from torchparity.perturb.verdicts import Verdicts
@@ -41,7 +41,10 @@ class Fix(Perturbing):
     def replacement(self, call: Call, state: Held, output: Any) -> Any:
         """Return the result of a call on perturbed inputs, in the dtype and on the device of its own."""
         fixed = self.within(call.name, lambda: [self._fixed(call, state, output)])
-        return output if fixed is None else fixed[0]
+        if fixed is None:
+            self.calls.give_back(call)
+            return output
+        return fixed[0]
 
     def sentences(self) -> list[str]:
         fixed = f"replaced the results of {counted(self.verdicts.perturbed, 'call')} by {self.verdicts.mode}"
@@ -51,24 +54,36 @@ class Fix(Perturbing):
         check_draws_nothing(held)
         given = call_tensors(call)
         originals = list(tensors_of(output))
-        written = [place for place, tensor in enumerate(given) if _was_written(tensor, held.versions[place], originals)]
-        if not written and _share_memory(originals, given):
-            raise CancelledError("it returns its input, which must stay the same tensor")
+        written = _written(call, held, given, originals)
+        fresh = [tensor for tensor in originals if not _share_memory([tensor], given)]
+        if not written and not fresh:
+            is_input = "it returns its input, which must stay the same tensor"
+            raise CancelledError(is_input if originals else "its result has no tensor to replace")
         if any(given[place]._is_view() for place in written):
             raise CancelledError("it writes into a view, whose base has gradients of its own")
         assert call.function is not None
         tensors = self._perturbation.perturbed(held.subject)
         self.verdicts.begin(call.name)
-        again = run_again(call.function, held.subject, tensors, self._perturbation, held.autocasting)
-        for place in written:
-            _write_back(given[place], tensors[place])
-        if written:
-            return output
+        again = held.run_again(call.function, tensors, self._perturbation)
         results = list(tensors_of(again))
         if len(results) != len(originals):
             raise CancelledError("it returned another number of results")
-        replaced = {id(old): _like(new, old) for old, new in zip(originals, results, strict=True)}
-        return mapped(output, lambda value: replaced.get(id(value), value))
+        kept = {id(tensor) for tensor in originals} - {id(tensor) for tensor in fresh}
+        pairs = zip(originals, results, strict=True)
+        replaced = {id(old): _like(new, old) for old, new in pairs if id(old) not in kept}
+        for place in written:
+            _write_back(given[place], tensors[place])
+        return mapped(output, lambda value: replaced.get(id(value), value)) if fresh else output
+
+
+def _written(call: Call, held: Held, given: list[torch.Tensor], results: list[torch.Tensor]) -> list[int]:
+    """Return the places of the tensors that a call wrote; running statistics have no new version."""
+    unversioned = {id(tensor) for tensor in possible_writes(call.op, [], call.args, call.kwargs)}
+    return [
+        place
+        for place, tensor in enumerate(given)
+        if _was_written(tensor, held.versions[place], results) or id(tensor) in unversioned
+    ]
 
 
 def _was_written(tensor: torch.Tensor, version: int, results: list[torch.Tensor]) -> bool:
@@ -76,15 +91,23 @@ def _was_written(tensor: torch.Tensor, version: int, results: list[torch.Tensor]
 
 
 def _write_back(tensor: torch.Tensor, fixed: torch.Tensor) -> None:
-    """Put what a call wrote into the tensor that it was given; its graph becomes that of the perturbed call."""
-    if tensor.grad_fn is not None:
+    """Put what a call wrote into the tensor that it was given; its graph becomes that of the perturbed call.
+
+    What was written without gradients keeps the graph that it had.
+    """
+    has_graph = torch.is_grad_enabled() and not (tensor.is_leaf and tensor.requires_grad)  # a leaf is a parameter
+    if has_graph and tensor.grad_fn is not None:
         tensor.detach_()
-    with torch.set_grad_enabled(torch.is_grad_enabled() and not tensor.requires_grad):  # a leaf is a parameter
+    with torch.set_grad_enabled(has_graph):
         tensor.copy_(fixed)
 
 
 def _like(result: torch.Tensor, original: torch.Tensor) -> torch.Tensor:
-    return result.to(original.device, original.dtype)
+    """Return a result in the dtype, on the device and with the strides that the call's own has."""
+    like = result.to(original.device, original.dtype)
+    if like.stride() == original.stride():
+        return like
+    return torch.empty_like(original, memory_format=torch.preserve_format).copy_(like)
 
 
 def _share_memory(results: list[torch.Tensor], given: list[torch.Tensor]) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 import torch
 
-from torchparity.perturb.subject import CancelledError, Subject
+from torchparity.perturb.subject import CancelledError, Moved, Subject
 
 _INTEGERS = {
     torch.float16: torch.int16,
@@ -27,7 +27,7 @@ def with_noise(subject: Subject, changes: Iterable[BitChange]) -> list[torch.Ten
 
     Only normal numbers move: what is zero, tiny or not finite stays.
     """
-    check_has_floats(subject)
+    check_has_bits(subject)
     turns = iter(changes)
     return [
         bits_changed(tensor, change) if has_bits(tensor) and (change := next(turns, None)) else tensor
@@ -42,6 +42,19 @@ def check_has_floats(subject: Subject) -> None:
         raise CancelledError("it has no floating-point input")
     if not any(tensor.numel() for tensor in floats):
         raise CancelledError("its input is empty")
+
+
+def check_has_bits(subject: Subject) -> None:
+    """Raise where a call has no input whose elements can be moved by a last bit."""
+    check_has_floats(subject)
+    if not any(map(has_bits, subject.tensors)):
+        raise CancelledError("its inputs have too few bits for noise")
+
+
+def unit_moved(moved: Moved, subject: Subject) -> float:
+    """Return by what part of its size the coarsest input is moved that noise moves; 0 where none is."""
+    units = [torch.finfo(tensor.dtype).eps for tensor in subject.tensors if has_bits(tensor)]
+    return max({"none": [], "first": units[:1], "all": units}[moved], default=0.0)
 
 
 def bits_changed(tensor: torch.Tensor, change: BitChange) -> torch.Tensor:

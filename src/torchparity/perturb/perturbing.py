@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,8 @@ import torch
 
 from torchparity.calls import Call, Interest, Listener, attempted, text_of
 from torchparity.ops import Kind, Op
-from torchparity.perturb.rerunning import Autocasting, RandomState
+from torchparity.perturb.perturbations import Perturbation
+from torchparity.perturb.rerunning import Autocasting, RandomState, run_again
 from torchparity.perturb.selected_calls import SelectedCalls
 from torchparity.perturb.subject import CancelledError, Subject, call_tensors, subject_of, versions_of
 from torchparity.perturb.verdicts import Verdicts
@@ -29,6 +31,10 @@ class Held:
     autocasting: Autocasting
     versions: list[int]  # of the call's tensors
 
+    def run_again(self, function: Callable[..., Any], tensors: Sequence[torch.Tensor], mode: Perturbation) -> Any:
+        """Return what the call's function returns for other tensors, right after it returned."""
+        return run_again(function, self.subject, tensors, mode, self.autocasting, self.random)
+
 
 class Perturbing(Listener, ABC):
     """Runs the selected calls again; kinds of it say with what, and what becomes of the result."""
@@ -43,7 +49,11 @@ class Perturbing(Listener, ABC):
         self.verdicts.open(folder, rank)
 
     def end_step(self, step: int) -> None:
-        """Judge what waits for a device."""
+        """Judge what has come from a device."""
+        self.verdicts.end_step()
+
+    def close(self) -> None:
+        """Judge what is still to come."""
         self.verdicts.settle()
 
     @abstractmethod
@@ -61,8 +71,15 @@ class Perturbing(Listener, ABC):
         held = self.within(call.name, lambda: self._held(call))
         if held is not None and not held.subject.tensors:
             self.verdicts.cannot_take(call.op.name, call.name, was_asked_for=self.calls.is_narrowed)
-            return None
+            held = None
+        if held is None:
+            self.give_back(call)
         return held
+
+    def give_back(self, call: Call) -> None:
+        """Let another call take the place of one that could not be perturbed."""
+        self.calls.give_back(call)
+        self.verdicts.give_back(call.op.name)
 
     def wants(self, call: Call) -> bool:
         """Tell whether a call is to be perturbed; a forward that is done again for its gradients was already."""
@@ -102,3 +119,10 @@ def check_draws_nothing(held: Held) -> None:
     """Raise where a call has drawn random numbers, and would draw others."""
     if held.random.has_changed():
         raise CancelledError("it draws random numbers")
+
+
+def has_written(call: Call, held: Held, output: Any) -> bool:
+    """Tell whether a call wrote one of its tensors; some that return nothing write without a new version."""
+    if not call.writes:
+        return False
+    return versions_of(call_tensors(call)) != held.versions or (call.op.writes_unversioned and output is None)

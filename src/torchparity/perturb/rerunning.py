@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
@@ -11,28 +13,49 @@ import torch
 
 from torchparity.calls import Call
 from torchparity.devices import all_devices
+from torchparity.ops import Kind
 from torchparity.perturb.autocast import is_autocasting
 from torchparity.perturb.perturbations import Perturbation
 from torchparity.perturb.subject import Subject
 
 
 class RandomState:
-    """The state of the random generators at one time, those among a call's arguments included."""
+    """The state of the random generators at one time.
+
+    Those among a call's arguments are included, and for a function of the user's those of Python and NumPy.
+    """
 
     def __init__(self, call: Call | None = None) -> None:
         arguments = chain(call.args, call.kwargs.values()) if call is not None else ()
         given = [value for value in arguments if isinstance(value, torch.Generator)]
         default = [generator for device in all_devices() for generator in device.generators()]
         self._states = [(generator, generator.get_state()) for generator in (*default, *given)]
+        self._others = _other_generators() if call is not None and call.op.kind is Kind.CUSTOM else None
 
     def has_changed(self) -> bool:
         """Tell whether random numbers were drawn since."""
+        if self._others is not None and self._others != _other_generators():
+            return True
         return any(not torch.equal(generator.get_state(), state) for generator, state in self._states)
 
     def restore(self) -> None:
-        """Let the generators go on from here."""
+        """Let the generators go on from here; one that nobody drew from is left alone: other threads may use it."""
         for generator, state in self._states:
-            generator.set_state(state)
+            if not torch.equal(generator.get_state(), state):
+                generator.set_state(state)
+
+
+def _other_generators() -> tuple[object, object]:
+    """Return the state of the generators of Python and of NumPy, where that was imported."""
+    numpy = sys.modules.get("numpy")
+    return random.getstate(), None if numpy is None else _comparable(numpy.random.get_state(legacy=False))
+
+
+def _comparable(state: Any) -> object:
+    """Return a state in which arrays are bytes."""
+    if isinstance(state, dict):
+        return {key: _comparable(value) for key, value in state.items()}
+    return state.tobytes() if hasattr(state, "tobytes") else state
 
 
 class Autocasting:
@@ -66,12 +89,12 @@ def run_again(
     tensors: Sequence[torch.Tensor],
     perturbation: Perturbation,
     autocasting: Autocasting,
+    random_state: RandomState,
 ) -> Any:
-    """Return what a function returns for other tensors, whatever random numbers it draws given back."""
+    """Return what a function returns for other tensors; generators that it draws from go back to a state."""
     args, kwargs = subject.arguments(tensors, perturbation.changed)
-    random = RandomState()
     try:
         with autocasting.again(is_on=not perturbation.leaves_autocast):
             return function(*args, **kwargs)
     finally:
-        random.restore()
+        random_state.restore()

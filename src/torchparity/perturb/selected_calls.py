@@ -48,6 +48,11 @@ class SelectedCalls:
         self._taken[counted] += 1
         return True
 
+    def give_back(self, call: Call) -> None:
+        """Count a call that was taken no longer: it could not be perturbed, and another may come in its place."""
+        if self._step == call.step:
+            self._taken[call.op.name, call.is_recompute] -= 1
+
     def unmatched(self) -> list[str]:
         """Return the names that were asked for and never came up, each with the nearest that did."""
         missing = [name for name in self._asked if name not in self._matched]

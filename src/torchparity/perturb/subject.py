@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
 from torchparity.calls import PLAIN, Call
+from torchparity.perturb.autocast import is_autocasting
 
 Change = Callable[[Any], Any]
+Moved = Literal["none", "first", "all"]  # of the floating-point tensors of a call
 
 
 class CancelledError(Exception):
@@ -25,6 +28,7 @@ class Subject:
     args: Sequence[Any]
     kwargs: Mapping[str, Any]
     tensors: list[torch.Tensor]
+    is_autocast: bool = False  # autocast was on when it ran
 
     def arguments(self, tensors: Sequence[torch.Tensor], change: Change) -> tuple[Any, dict[str, Any]]:
         """Return the arguments with other tensors, and everything else as `change` makes it."""
@@ -37,19 +41,20 @@ class Subject:
         return args, {key: mapped(value, replaced) for key, value in self.kwargs.items()}
 
 
-def subject_of(call: Call, copy: Change) -> Subject:
-    """Return a call's arguments with other tensors, as `copy` makes them; refuse kinds that cannot be copied."""
+def subject_of(call: Call, stand_in: Change) -> Subject:
+    """Return a call's arguments with other tensors, as `stand_in` makes them; refuse kinds that cannot be copied."""
     found = call_tensors(call)
     for tensor in found:
         _check_kind(tensor)
-    copies = {id(tensor): copy(tensor) for tensor in found}
+    copies = {id(tensor): stand_in(tensor) for tensor in found}
 
     def copied(value: Any) -> Any:
         return copies[id(value)] if isinstance(value, torch.Tensor) else value
 
     args = [mapped(value, copied) for value in call.args]
     kwargs = {key: mapped(value, copied) for key, value in call.kwargs.items()}
-    return Subject(call.op.name, args, kwargs, list(copies.values()))
+    kinds = {tensor.device.type for tensor in found if tensor.is_floating_point()}
+    return Subject(call.op.name, args, kwargs, list(copies.values()), any(map(is_autocasting, kinds)))
 
 
 def call_tensors(call: Call) -> list[torch.Tensor]:
@@ -68,7 +73,10 @@ def mapped(value: Any, change: Change) -> Any:
     if isinstance(value, torch.Tensor) or not isinstance(value, (list, tuple, dict)) or isinstance(value, torch.Size):
         return change(value)
     if isinstance(value, dict):
-        return {key: mapped(entry, change) for key, entry in value.items()}
+        other = copy(value)  # of the same kind, with whatever else it holds
+        for key, entry in value.items():
+            other[key] = mapped(entry, change)
+        return other
     entries = [mapped(entry, change) for entry in value]
     kind: Any = type(value)
     return kind(*entries) if hasattr(kind, "_make") else kind(entries)
@@ -91,7 +99,12 @@ def _check_kind(tensor: torch.Tensor) -> None:
         raise CancelledError(f"an input is a {type(tensor).__name__}")
     if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
         raise CancelledError("a transformation of torch.func is at work")
-    if tensor.layout is not torch.strided or tensor.is_quantized or tensor.is_nested:
-        raise CancelledError("an input is sparse, nested or quantized")
     if tensor.device.type == "meta":
         raise CancelledError("an input has no values")
+    if not has_plain_values(tensor):
+        raise CancelledError("an input is sparse, nested or quantized")
+
+
+def has_plain_values(tensor: torch.Tensor) -> bool:
+    """Tell whether a tensor holds its elements one by one: neither sparse, nested nor quantized."""
+    return tensor.layout is torch.strided and not tensor.is_quantized and not tensor.is_nested

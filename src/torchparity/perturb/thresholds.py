@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections import Counter
 from typing import Protocol
@@ -14,14 +15,16 @@ _OUTLIER = 10  # times the median of an API's samples: no part of its own level
 _MARGIN = 2  # times the largest deviation that belongs to its level
 
 
-def threshold_of(output: torch.dtype, moved: torch.dtype | None) -> float:
-    """Return the largest deviation that a result of a dtype may have.
+def threshold_of(output: torch.dtype, moved: float) -> float:
+    """Return the largest deviation that a result of a dtype may have, where inputs moved by a part of their size.
 
-    Where inputs of dtype `moved` were moved by a unit in their last place, a result may move by two: for bfloat16
-    that is more than the threshold of its results.
+    Where they moved by a unit in their last place a result may move by two of those, and by one of its own, which is
+    what rounding does: for bfloat16 both are more than the threshold of its results.
     """
     usual = _BY_DTYPE.get(output, _OTHER)
-    return max(usual, 2 * torch.finfo(moved).eps) if moved is not None and moved.is_floating_point else usual
+    if not moved:
+        return usual
+    return max(usual, 2 * moved, torch.finfo(output).eps if output.is_floating_point else 0.0)
 
 
 class Thresholds(Protocol):
@@ -29,6 +32,9 @@ class Thresholds(Protocol):
 
     def wants(self, api: str, step: int) -> bool:
         """Count a call of an API; tell whether it is to be judged."""
+
+    def give_back(self, api: str, step: int) -> None:
+        """Count a call no longer, which could not be judged."""
 
     def exceeds(self, api: str, step: int, dtype: torch.dtype, threshold: float, deviation: float) -> bool:
         """Take a deviation; tell whether it is too large, where `threshold` is what results of this dtype may have."""
@@ -39,6 +45,9 @@ class FixedThresholds:
 
     def wants(self, api: str, step: int) -> bool:
         return True
+
+    def give_back(self, api: str, step: int) -> None:
+        """Do nothing: no calls are counted."""
 
     def exceeds(self, api: str, step: int, dtype: torch.dtype, threshold: float, deviation: float) -> bool:
         return deviation > threshold
@@ -73,6 +82,10 @@ class LearnedThresholds:
         self.sampled[api] += 1
         return True
 
+    def give_back(self, api: str, step: int) -> None:
+        if self.is_learning(step):
+            self.sampled[api] -= 1
+
     def _is_turn_of(self, number: int, calls: int, step: int) -> bool:
         """Tell whether a step samples this call of an API, which was called so many times in the step before."""
         if not calls:
@@ -93,7 +106,9 @@ class LearnedThresholds:
 
 
 def _level(samples: list[float]) -> float:
-    if not samples:
+    """Return the largest of the samples that are no outliers; what is infinitely far is none's level."""
+    finite = list(filter(math.isfinite, samples))
+    if not finite:
         return 0.0
-    usual = _OUTLIER * statistics.median(samples)
-    return max((sample for sample in samples if sample <= usual), default=0.0)
+    usual = _OUTLIER * statistics.median(finite)
+    return max((sample for sample in finite if sample <= usual), default=0.0)

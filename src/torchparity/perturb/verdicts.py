@@ -5,21 +5,21 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 import torch
 
+from torchparity.perturb.arriving import Arriving
 from torchparity.perturb.findings import SharedTable
-from torchparity.perturb.perturbations import Perturbation
 from torchparity.perturb.thresholds import LearnedThresholds, Thresholds, threshold_of
 
 _log = logging.getLogger("torchparity")
 _FILE = "free_benchmark.csv"
 _HEADER = ("rank", "pert_mode", "stage", "step", "api_name", "max_rel", "dtype", "shape", "output_index")
-_MOST_WAITING = 512  # deviations that a device may still be computing
+_MOST_WAITING = 512  # deviations that are sent for together
 Stage = Literal["forward", "backward"]
 
 
@@ -34,19 +34,22 @@ class Measured:
     dtype: torch.dtype
     shape: tuple[int, ...]
     output_dtype: torch.dtype
+    moved: float  # by what part of their size the inputs were moved
     output_index: int | None
 
 
 class Verdicts:
     """Judges deviations by thresholds, used from the training's thread and from autograd's."""
 
-    def __init__(self, perturbation: Perturbation, thresholds: Thresholds, step: Callable[[], int]) -> None:
-        self.mode, self._moves_by_ulp = perturbation.name, perturbation.moves_by_ulp
+    def __init__(self, mode: str, thresholds: Thresholds, step: Callable[[], int]) -> None:
+        self.mode = mode
         self._thresholds, self.step = thresholds, step
         self._rank = 0
         self.table: SharedTable | None = None
         self._lock = threading.RLock()
-        self._waiting: list[tuple[Measured, torch.Tensor]] = []
+        self._waiting: list[tuple[Measured, torch.Tensor | float]] = []
+        self._sent: list[tuple[list[Measured], Arriving]] = []  # in this step
+        self._older: list[tuple[list[Measured], Arriving]] = []  # sent for in the step before
         self._warned_of: set[str] = set()
         self.perturbed = 0
         self.cancelled = Counter[str]()
@@ -69,14 +72,21 @@ class Verdicts:
                 )
         return True
 
+    def give_back(self, api: str) -> None:
+        """Take no notice of a call that was wanted: it could not be perturbed."""
+        with self._lock:
+            self._thresholds.give_back(api, self.step())
+
     def begin(self, name: str) -> None:
         """Note that a call is perturbed."""
-        self.perturbed += 1
+        with self._lock:
+            self.perturbed += 1
         _log.info("torchparity: Free Benchmark: Perturbation is %s of %s.", self.mode, name)
 
     def cancel(self, name: str, reason: str) -> None:
         """Note that a call is not perturbed, and why."""
-        self.cancelled[reason] += 1
+        with self._lock:
+            self.cancelled[reason] += 1
         _log.info("torchparity: Free Benchmark: For %s, %s. Cancel perturbation.", name, reason)
 
     def cannot_take(self, api: str, name: str, *, was_asked_for: bool) -> None:
@@ -89,27 +99,39 @@ class Verdicts:
     def add(self, measured: Measured, deviation: torch.Tensor | float) -> None:
         """Judge a deviation now, or later where a device still computes it."""
         with self._lock:
-            if isinstance(deviation, torch.Tensor):
-                self._waiting.append((measured, deviation))
-                if len(self._waiting) >= _MOST_WAITING:
-                    self.settle()
-            else:
+            if not (self._waiting or self._sent or self._older) and not isinstance(deviation, torch.Tensor):
                 self._judge(measured, deviation)
+                return
+            self._waiting.append((measured, deviation))  # behind what waits: rows come in the order of the calls
+            if len(self._waiting) >= _MOST_WAITING:
+                self._send()
+
+    def end_step(self) -> None:
+        """Send for what the step measured, and judge what the step before sent for: that has come meanwhile."""
+        with self._lock:
+            self._send()
+            arrived, self._older, self._sent = self._older, self._sent, []
+            self._judge_all(arrived)
 
     def settle(self) -> None:
-        """Judge what waits for a device."""
+        """Judge everything, and wait for what is still to come."""
         with self._lock:
-            waiting, self._waiting = self._waiting, []
-            by_device: dict[torch.device, list[tuple[Measured, torch.Tensor]]] = {}
-            for entry in waiting:
-                by_device.setdefault(entry[1].device, []).append(entry)
-            for entries in by_device.values():
-                deviations = torch.stack([deviation.double() for _, deviation in entries]).tolist()
-                for (measured, _), deviation in zip(entries, deviations, strict=True):
-                    self._judge(measured, deviation)
+            self._send()
+            arrived, self._older, self._sent = [*self._older, *self._sent], [], []
+            self._judge_all(arrived)
+
+    def _send(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        if waiting:
+            self._sent.append(([measured for measured, _ in waiting], Arriving([each for _, each in waiting])))
+
+    def _judge_all(self, arrived: Sequence[tuple[list[Measured], Arriving]]) -> None:
+        for entries, arriving in arrived:
+            for measured, deviation in zip(entries, arriving.numbers(), strict=True):
+                self._judge(measured, deviation)
 
     def _judge(self, measured: Measured, deviation: float) -> None:
-        threshold = threshold_of(measured.output_dtype, measured.dtype if self._moves_by_ulp else None)
+        threshold = threshold_of(measured.output_dtype, measured.moved)
         if self._thresholds.exceeds(measured.api, measured.step, measured.output_dtype, threshold, deviation):
             index = "" if measured.output_index is None else measured.output_index
             if self.table is not None:

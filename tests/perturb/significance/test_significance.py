@@ -199,3 +199,34 @@ def test_complex_numbers_have_bits_too(tmp_path):
 
 def test_the_numbers_of_two_runs_are_the_same(tmp_path):
     assert measured(tmp_path / "a", torch.exp, X) == measured(tmp_path / "b", torch.exp, X)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        pytest.param(lambda: torch.exp(torch.tensor([100.0, 1.0])), id="overflow"),
+        pytest.param(lambda: torch.mul(torch.tensor([-1e38, 1.0]), 10), id="negative-overflow"),
+        pytest.param(lambda: X.double(), id="raised"),
+        pytest.param(lambda: X.bfloat16().float(), id="raised-from-bfloat16"),
+        pytest.param(lambda: torch.linalg.svd(X), id="vectors-of-either-sign"),
+        pytest.param(lambda: torch.linalg.eigh(SPD), id="other-vectors-of-either-sign"),
+    ],
+)
+def test_what_a_dtype_and_a_definition_allow_is_sound(call, tmp_path):
+    with perturbing(tmp_path, significance=8):
+        call()
+
+    rows = [row for row in rows_in(tmp_path, "significance.csv") if row["kind"] == "api"]
+    assert rows
+    assert {row["verdict"] for row in rows} == {"sound"}
+
+
+def test_an_infinity_where_the_truth_is_a_number_is_wrong(tmp_path):
+    def early(values):
+        return torch.where(values > 50 if values.dtype is torch.float32 else values > 700, math.inf, values.exp2())
+
+    with wrong_kernel("exp", early), perturbing(tmp_path, significance=4, list=["exp"]):
+        torch.exp(torch.tensor([60.0, 1.0]))
+
+    (row,) = [row for row in rows_in(tmp_path, "significance.csv") if row["kind"] == "api"]
+    assert row["verdict"] == "wrong"

@@ -145,8 +145,13 @@ def _is_of_a_signal_handler(error: Exception) -> bool:
 
 
 def attempted(work: Callable[[], Result]) -> Result | Exception:
-    """Return what `work` returns, or what it raised: for compilers and drivers, whose ways to fail nobody can list."""
+    """Return what `work` returns, or what it raised: for compilers and drivers, whose ways to fail nobody can list.
+
+    What a signal handler of the user's raised meanwhile is raised on.
+    """
     try:
         return work()
-    except Exception as error:  # noqa: BLE001 - the caller has another way
+    except Exception as error:  # the caller has another way
+        if _is_of_a_signal_handler(error):
+            raise
         return error

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import torch
 
 from torchparity import plugins
-from torchparity.perturb.subject import Subject
+from torchparity.perturb.subject import Moved, Subject
 
 _FOLDER = "perturb.perturbations"
 
@@ -22,7 +22,7 @@ class Perturbation(Protocol):
     name: str
     is_differentiable: bool  # gradients flow through it to the original inputs: it can serve as a fix
     leaves_autocast: bool  # the API runs without autocast, which would undo the change
-    moves_by_ulp: bool  # it moves inputs by a unit in their last place, which their results cannot but follow
+    moved: Moved  # tensors that it moves by a unit in their last place, which results cannot but follow
 
     def perturbed(self, subject: Subject) -> list[torch.Tensor]:
         """Return other tensors for those of a call; one that stays may be returned itself.

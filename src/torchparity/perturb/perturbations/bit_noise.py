@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from torchparity.perturb.float_bits import with_noise
-from torchparity.perturb.subject import Subject
+from torchparity.perturb.subject import Moved, Subject
 
 
 class BitNoise:
@@ -16,7 +16,7 @@ class BitNoise:
     name = "bit_noise"
     is_differentiable = False
     leaves_autocast = False
-    moves_by_ulp = True
+    moved: Moved = "first"
 
     def perturbed(self, subject: Subject) -> list[torch.Tensor]:
         # Of the first alone: equal numbers in two tensors would move alike, and their difference not at all.

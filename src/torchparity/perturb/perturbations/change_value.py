@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from torchparity.perturb.float_bits import check_has_floats
-from torchparity.perturb.subject import CancelledError, Subject
+from torchparity.perturb.subject import CancelledError, Moved, Subject
 
 # Functions of the elements of one tensor in any order, by where their dimensions stand among the arguments.
 _REDUCTIONS = {
@@ -32,19 +32,25 @@ class ChangeValue:
     name = "change_value"
     is_differentiable = False
     leaves_autocast = False
-    moves_by_ulp = False
+    moved: Moved = "none"
 
     def perturbed(self, subject: Subject) -> list[torch.Tensor]:
         check_has_floats(subject)
         name = subject.api.rpartition(".")[2]
         if name in _REDUCTIONS:
             return _one_exchanged(subject, _REDUCTIONS[name])
-        if name in _PAIRS or (name in _LOSSES and subject.kwargs.get("reduction", "mean") in ("mean", "sum")):
+        if name in _PAIRS or (name in _LOSSES and _is_reduced(subject)):
             return _pair_exchanged(subject)
         raise CancelledError("its result depends on the order of the elements")
 
     def changed(self, value: Any) -> Any:
         return value
+
+
+def _is_reduced(subject: Subject) -> bool:
+    """Tell whether a loss is one number: by the name of its reduction, or the flags that older programs give."""
+    given = (*subject.args, *subject.kwargs.values())
+    return not any(value is False or (isinstance(value, str) and value == "none") for value in given)
 
 
 def _one_exchanged(subject: Subject, place: int) -> list[torch.Tensor]:

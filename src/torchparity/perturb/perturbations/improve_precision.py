@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 
-from torchparity.perturb.autocast import is_autocasting
-from torchparity.perturb.subject import CancelledError, Subject
+from torchparity.perturb.subject import CancelledError, Moved, Subject
 
-LOW = frozenset({torch.float16, torch.bfloat16})
+RAISED = {torch.float16: torch.float32, torch.bfloat16: torch.float32}
+WITH_FLOAT32 = {**RAISED, torch.float32: torch.float64}
 
 
 class ImprovePrecision:
@@ -18,25 +19,25 @@ class ImprovePrecision:
     name = "improve_precision"
     is_differentiable = True
     leaves_autocast = True
-    moves_by_ulp = False
+    moved: Moved = "none"
+
+    def __init__(self, raised: Mapping[torch.dtype, torch.dtype] = RAISED) -> None:
+        self._raised = raised
 
     def perturbed(self, subject: Subject) -> list[torch.Tensor]:
-        check_low_precision(subject)
-        return [tensor.to(torch.float32) if tensor.dtype in LOW else tensor for tensor in subject.tensors]
+        self._check_low_precision(subject)
+        return [tensor.to(self._raised.get(tensor.dtype, tensor.dtype)) for tensor in subject.tensors]
 
     def changed(self, value: Any) -> Any:
-        return torch.float32 if isinstance(value, torch.dtype) and value in LOW else value
+        return self._raised.get(value, value) if isinstance(value, torch.dtype) else value
 
-
-def check_low_precision(subject: Subject) -> None:
-    """Raise where nothing is computed in low precision: neither by its inputs nor by autocast."""
-    has_low = any(tensor.dtype in LOW for tensor in subject.tensors)
-    floats = [tensor for tensor in subject.tensors if tensor.is_floating_point()]
-    is_cast = any(map(is_autocasting, {tensor.device.type for tensor in floats}))
-    if not has_low and not is_cast:
-        raise CancelledError("it has no low-precision input")
-    if not any(tensor.numel() for tensor in floats):
-        raise CancelledError("its input is empty")
+    def _check_low_precision(self, subject: Subject) -> None:
+        """Raise where nothing is computed in low precision: neither by its inputs nor by autocast."""
+        has_low = any(tensor.dtype in self._raised for tensor in subject.tensors)
+        if not has_low and not subject.is_autocast:
+            raise CancelledError("it has no low-precision input")
+        if not any(tensor.numel() for tensor in subject.tensors if tensor.is_floating_point()):
+            raise CancelledError("its input is empty")
 
 
 PLUGIN = ImprovePrecision()

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from torchparity.perturb.subject import CancelledError, Subject
+from torchparity.perturb.subject import CancelledError, Moved, Subject
 
 
 class NoChange:
@@ -15,7 +15,7 @@ class NoChange:
     name = "no_change"
     is_differentiable = False
     leaves_autocast = False
-    moves_by_ulp = False
+    moved: Moved = "none"
 
     def perturbed(self, subject: Subject) -> list[torch.Tensor]:
         if not any(tensor.numel() for tensor in subject.tensors):

@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
-from torchparity.perturb.perturbations.improve_precision import LOW
-from torchparity.perturb.subject import CancelledError, Subject
+from torchparity.perturb.perturbations.improve_precision import RAISED
+from torchparity.perturb.subject import CancelledError, Moved, Subject
 
 _CPU = torch.device("cpu")
 
@@ -18,19 +18,19 @@ class ToCpu:
     name = "to_cpu"
     is_differentiable = True
     leaves_autocast = True
-    moves_by_ulp = False
+    moved: Moved = "none"
 
     def perturbed(self, subject: Subject) -> list[torch.Tensor]:
         if not any(tensor.numel() for tensor in subject.tensors):
             raise CancelledError("its input is empty")
-        return [tensor.to(_CPU, torch.float32 if tensor.dtype in LOW else tensor.dtype) for tensor in subject.tensors]
+        return [tensor.to(_CPU, RAISED.get(tensor.dtype, tensor.dtype)) for tensor in subject.tensors]
 
     def changed(self, value: Any) -> Any:
         if isinstance(value, torch.device):
             return _CPU
         if isinstance(value, str) and value.partition(":")[0] in _device_types():
             return "cpu"
-        return torch.float32 if isinstance(value, torch.dtype) and value in LOW else value
+        return RAISED.get(value, value) if isinstance(value, torch.dtype) else value
 
 
 def _device_types() -> tuple[str, ...]:

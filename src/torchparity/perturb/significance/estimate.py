@@ -27,7 +27,7 @@ class Estimate:
     """One result: bits that are significant of those it has, and why they are not more."""
 
     bits: float
-    precision: int  # bits that its dtype has
+    precision: int  # bits that its dtype has, or its inputs where they have fewer
     condition: float
     error: float | None  # None where float64 cannot be had
     explained: float
@@ -48,6 +48,7 @@ class Spread:
 
     result: torch.Tensor  # of the call itself
     truth: torch.Tensor | None  # in float64
+    inputs_unit: float  # of the coarsest input, relative to its size
     runs: int = 0
     moved: float = 0.0
     true_moved: float = 0.0
@@ -70,7 +71,7 @@ class Spread:
     def estimate(self) -> Estimate:
         """Return what the runs say."""
         unit = torch.finfo(self.result.dtype).eps / 2
-        precision = round(-math.log2(unit))
+        precision = round(-math.log2(max(unit, self.inputs_unit / 2)))
         spread, moved = math.sqrt(self.moved / self.runs), math.sqrt(self.inputs_moved / self.runs)
         follows = spread if self.truth is None else math.sqrt(self.true_moved / self.runs)
         error = math.sqrt(sum(each**2 for each in self.errors) / len(self.errors)) if self.errors else None
@@ -90,9 +91,13 @@ def _bits(spread: float, precision: int) -> float:
 
 
 def distance(left: torch.Tensor, right: torch.Tensor) -> float:
-    """Return the relative distance of two tensors, by norms; an element that is nan or infinite in both is equal."""
-    a, b = _real(left).to(torch.float64), _real(right).to(left.device, torch.float64)
-    same = (a == b) | (a.isnan() & b.isnan())
+    """Return the relative distance of two tensors, by norms; an element that is nan or infinite in both is equal.
+
+    So is an infinity on the left where the dtype there has nothing larger for what is on the right.
+    """
+    narrow, wide = _real(left), _real(right).to(left.device)
+    a, b = narrow.to(torch.float64), wide.to(torch.float64)
+    same = (a == b) | (a.isnan() & b.isnan()) | (a.isinf() & (wide.to(narrow.dtype) == narrow))
     difference = torch.where(same, 0.0, a - b)
     size = torch.linalg.vector_norm(torch.where(b.isfinite(), b, 0.0)).item()
     far = torch.linalg.vector_norm(difference).item()

@@ -12,8 +12,8 @@ import torch
 from torchparity.calls import Call, attempted
 from torchparity.perturb.checking import is_judged, left_out_sentences
 from torchparity.perturb.findings import SharedTable
-from torchparity.perturb.perturbing import Held, Perturbing, check_draws_nothing
-from torchparity.perturb.rerunning import run_again
+from torchparity.perturb.float_bits import unit_moved
+from torchparity.perturb.perturbing import Held, Perturbing, check_draws_nothing, has_written
 from torchparity.perturb.selected_calls import SelectedCalls
 from torchparity.perturb.significance.estimate import Estimate, Spread, distance
 from torchparity.perturb.significance.noise import Float64, LastBits, raised
@@ -44,6 +44,8 @@ class Significance(Perturbing):
         """Run a call again with noise and add what that says to the step's summary."""
         with torch.no_grad():
             estimates = self.within(call.name, lambda: self._estimates(call, state, output))
+        if estimates is None:
+            self.give_back(call)
         for estimate in estimates or []:
             self._summary.add(call.op.name, call.name, call.parents, estimate)
 
@@ -65,16 +67,17 @@ class Significance(Perturbing):
     def _estimates(self, call: Call, held: Held, output: Any) -> list[Estimate]:
         check_draws_nothing(held)
         originals = list(tensors_of(output))
-        is_written = not originals and call.writes
+        is_written = not originals and has_written(call, held, output)
         originals = call_tensors(call) if is_written else originals
-        judged = [place for place, tensor in enumerate(originals) if _has_precision(call.op.name, tensor)]
+        judged = [place for place, tensor in enumerate(originals) if _has_precision(call.op.name, place, tensor)]
         if not judged:
             raise CancelledError("its result has no floating-point tensor")
         self._noise.perturbed(held.subject)  # raises where nothing can be moved
         self.verdicts.begin(call.name)
         again = _Again(call, held, is_written=is_written)
         truths = again.run(self._truth, held.subject.tensors)
-        spreads = [Spread(originals[place], None if truths is None else truths[place]) for place in judged]
+        unit = unit_moved(self._noise.moved, held.subject)
+        spreads = [Spread(originals[place], None if truths is None else truths[place], unit) for place in judged]
         for _ in range(self._runs):
             tensors = self._noise.perturbed(held.subject)
             moved = _moved(held.subject, tensors)
@@ -99,12 +102,12 @@ class _Again:
     def results(self, kind: Float64 | LastBits, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
         """Return the results for some tensors, which the call may overwrite."""
         assert self._call.function is not None
-        again = run_again(self._call.function, self._held.subject, tensors, kind, self._held.autocasting)
+        again = self._held.run_again(self._call.function, tensors, kind)
         return tensors if self._is_written else list(tensors_of(again))
 
 
-def _has_precision(api: str, tensor: torch.Tensor) -> bool:
-    return _has_fractions(tensor) and is_judged(api, tensor)
+def _has_precision(api: str, place: int, tensor: torch.Tensor) -> bool:
+    return _has_fractions(tensor) and is_judged(api, place, tensor)
 
 
 def _has_fractions(tensor: torch.Tensor) -> bool:

@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
-from torchparity.perturb.float_bits import bits_changed, check_has_floats, has_bits
-from torchparity.perturb.subject import Subject
+from torchparity.perturb.float_bits import bits_changed, check_has_bits, has_bits
+from torchparity.perturb.subject import Moved, Subject
 
 _SEED = 0  # the same noise in every training
 
@@ -18,13 +18,13 @@ class LastBits:
     name = "significance"
     is_differentiable = False
     leaves_autocast = False
-    moves_by_ulp = True
+    moved: Moved = "all"
 
     def __init__(self) -> None:
         self._generators: dict[torch.device, torch.Generator] = {}
 
     def perturbed(self, subject: Subject) -> list[torch.Tensor]:
-        check_has_floats(subject)
+        check_has_bits(subject)
         return [bits_changed(tensor, self._moved) if has_bits(tensor) else tensor.clone() for tensor in subject.tensors]
 
     def changed(self, value: Any) -> Any:
@@ -44,7 +44,7 @@ class Float64:
     name = "float64"
     is_differentiable = True
     leaves_autocast = True
-    moves_by_ulp = False
+    moved: Moved = "none"
 
     def perturbed(self, subject: Subject) -> list[torch.Tensor]:
         return [raised(tensor) for tensor in subject.tensors]

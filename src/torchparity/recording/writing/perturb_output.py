@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from torchparity.calls import attempted, text_of
 from torchparity.perturb.perturbing import Perturbing
 from torchparity.recording.step.pending_step import PendingStep
 from torchparity.storage import SharedTensor
@@ -29,12 +30,14 @@ class PerturbOutput:
     def write(
         self, step: int, done: PendingStep, missing: Sequence[str], environment: Mapping[str, str] | None = None
     ) -> None:
-        """Judge what waits for a device."""
+        """Judge what has come from a device."""
         self._perturbing.end_step(step)
 
     def close(self, missing: Iterable[str]) -> None:
-        """Print the closing line."""
-        said = [*self._perturbing.sentences(), *(sentence.rstrip(".") for sentence in missing)]
+        """Judge the rest, and print the closing line."""
+        failed = attempted(self._perturbing.close)
+        lost = [f"the last results are not judged: {text_of(failed)}"] if isinstance(failed, Exception) else []
+        said = [*self._perturbing.sentences(), *lost, *(sentence.rstrip(".") for sentence in missing)]
         line = f"torchparity: {'; '.join(said)}; see {self._folder}"
         _log.info("%s", line)
         with suppress(OSError, ValueError):  # nobody reads it, or the terminal has no such letter
