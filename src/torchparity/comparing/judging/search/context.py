@@ -10,12 +10,12 @@ from torchparity.comparing.judging.evidence.code_lines import code_lines
 from torchparity.comparing.judging.evidence.cut_off import cut_off_of, finished_in_both
 from torchparity.comparing.judging.evidence.data_flow import DataFlow
 from torchparity.comparing.judging.evidence.dtypes import DifferingDtypes, differing_dtypes
+from torchparity.comparing.judging.evidence.expectations import Expectations
 from torchparity.comparing.judging.evidence.judged_record import JudgedRecord, judged_records
 from torchparity.comparing.judging.evidence.parameter_order import takes_another_order
 from torchparity.comparing.judging.evidence.uses import Uses
 from torchparity.comparing.judging.limits import Limits
 from torchparity.comparing.judging.part import ComparedPart
-from torchparity.comparing.judging.search.expectations import Expectations
 from torchparity.comparing.judging.search.near_ties import NearTies
 from torchparity.comparing.judging.verdict import Finding, Kind
 from torchparity.comparing.measuring.item_comparison import ItemComparison

@@ -63,7 +63,7 @@ def output_finding(context: PartContext, record: JudgedRecord, *, reads_raw_memo
             if entry.deviation > (context.limits.tolerance or 0.0):
                 wrong.append((_Excess(math.inf, 0.0), entry, _NO_CHOICE))
             continue
-        received = _input_deviation(record, entry)
+        received = input_deviation(record, entry)
         if entry.deviation <= SMALLEST_GAIN * received or received > LARGEST_JUDGED_INPUT:
             continue
         if is_rounded and entry.deviation <= coarser_unit(entry.pair):
@@ -138,7 +138,7 @@ def _one_sided_result(context: PartContext, record: JudgedRecord) -> ItemCompari
     return None if bool(mine) == bool(other) else (mine or other)[0]
 
 
-def _input_deviation(record: JudgedRecord, output: ItemComparison) -> float:
+def input_deviation(record: JudgedRecord, output: ItemComparison) -> float:
     """Return the largest deviation of what an output was computed from: in a list, of its own entries."""
     if "._foreach_" not in record.name:
         return record.input_deviation
