@@ -5,7 +5,7 @@ A deviation is relative to the norm of the baseline's tensor.
 
 from __future__ import annotations
 
-from torchparity.comparing.precision.figures import TF32_UNIT, UNKNOWN_GAIN
+from torchparity.comparing.precision.figures import ESTIMATE, TF32_UNIT, UNKNOWN_GAIN
 
 # --- Deviations that are no matter of rounding -----------------------------------------------------------------------
 
@@ -28,6 +28,9 @@ SMALLEST_GAIN = 2.0
 
 # A call that nobody paired, or that received a number which was rounded: as an operator that nobody described.
 GAIN_OF_A_CALL = UNKNOWN_GAIN
+# One that copies, casts, or adds or multiplies a number: it passes on what is off as it is. A sketch may show half of
+# what was received and twice of what was returned.
+GAIN_OF_COPIES = ESTIMATE * ESTIMATE
 # Gradients of several uses are added up, and what they are off by is added up with them.
 GAIN_OF_SUMS = UNKNOWN_GAIN
 # A mean over a whole batch and a mean of means add the same numbers up in another order, layer after layer.

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from torchparity.comparing.judging.evidence.beyond_numbers import shapes_of
 from torchparity.comparing.judging.evidence.cancellation import is_cancelled
+from torchparity.comparing.judging.evidence.dtypes import coarser_unit
 from torchparity.comparing.judging.evidence.judged_record import JudgedRecord
 from torchparity.comparing.judging.evidence.operators import (
     communicates,
@@ -19,7 +20,6 @@ from torchparity.comparing.judging.evidence.operators import (
 from torchparity.comparing.judging.figures import LARGEST_JUDGED_INPUT, SMALLEST_GAIN
 from torchparity.comparing.judging.search.choices import is_no_choice, is_other_choice
 from torchparity.comparing.judging.search.context import PartContext
-from torchparity.comparing.judging.search.inputs import coarser_unit
 from torchparity.comparing.judging.verdict import Finding, Kind
 from torchparity.comparing.measuring.deviation import has_other_shape, least_deviation
 from torchparity.comparing.measuring.item_comparison import ItemComparison, Reason

@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from torchparity.comparing.judging.evidence.distances import distance, largest_distance, results_like, shape_of
 from torchparity.comparing.judging.evidence.judged_record import JudgedRecord, is_mask, is_whole
 from torchparity.comparing.judging.figures import (
     GAIN_OF_A_CALL,
     LARGEST_JUDGED_INPUT,
     MARGIN_OF_LARGE_INPUTS,
-    SMALLEST_SHOWN,
 )
 from torchparity.comparing.judging.search.context import PartContext
 from torchparity.comparing.judging.search.outputs import input_deviation
-from torchparity.comparing.measuring.deviation import finite_norm
 from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.naming import backward_of, forward_of
-from torchparity.records import TensorLeaf
 
 
 class Unexplained(NamedTuple):
@@ -107,40 +105,26 @@ def _explained_by(makers: Sequence[JudgedRecord], record: JudgedRecord, entry: I
 
     What they are off by may be added up, and be large beside a sum that cancels.
     """
-    error, total, largest = _error(entry), 0.0, 0.0
+    own, total, largest = distance(entry), 0.0, 0.0
     for maker in makers:
         parts = _alike(maker, record, entry)
-        errors = [known for part in parts if (known := _error(part)) is not None]
-        if maker.passes_on or not parts or len(errors) < len(parts):
+        moved = largest_distance(parts)
+        if maker.passes_on or moved is None:
             return None
-        total += max(errors)
+        total += moved
         largest = max([largest, *(part.deviation or 0.0 for part in parts)])
-    if not makers or not error:
+    if not makers or not own:
         return None
-    return GAIN_OF_A_CALL * max(total / error * (entry.deviation or 0.0), largest)
+    return GAIN_OF_A_CALL * max(total / own * (entry.deviation or 0.0), largest)
 
 
 def _alike(maker: JudgedRecord, record: JudgedRecord, entry: ItemComparison) -> list[ItemComparison]:
     """Return those of a maker's results that an item may be: of lists the same entry, else those of the same shape."""
-    same = [part for part in maker.returned if _shape(part) == _shape(entry)]
+    same = results_like(maker, shape_of(entry))
     if "._foreach_" in maker.name and "._foreach_" in record.name:
         place = entry.name.rpartition(".")[2]
-        same = [part for part in same if part.name.rpartition(".")[2] == place] or same
-    return same or maker.returned
-
-
-def _shape(entry: ItemComparison) -> object:
-    leaf = entry.baseline.leaf if entry.baseline is not None else None
-    return leaf.shape if isinstance(leaf, TensorLeaf) else None
-
-
-def _error(entry: ItemComparison) -> float | None:
-    """Return the norm of an item's difference, with what statistics cannot show of it."""
-    if entry.deviation is None or entry.baseline is None:
-        return None
-    norm = finite_norm(entry.baseline) or 1.0  # beside nothing but zeros a deviation is absolute
-    hidden = SMALLEST_SHOWN if entry.metrics is None else 0.0
-    return (entry.deviation + hidden) * norm
+        return [part for part in same if part.name.rpartition(".")[2] == place] or same
+    return same
 
 
 def _beyond_what_it_received(context: PartContext, record: JudgedRecord, limit: float) -> Unexplained | None:
