@@ -23,6 +23,7 @@ from torchparity.comparing.pairing.mapping import (
     renamed_modules,
     with_partner_names,
 )
+from torchparity.comparing.pairing.optimizer_calls import paired_by_parameter
 from torchparity.comparing.pairing.records import Parents, RecordPair, align, parents_of
 from torchparity.comparing.rank_map import with_partner_ranks
 from torchparity.naming import forward_of, is_module_name
@@ -142,7 +143,11 @@ class PartComparison:
                 for name, parent in parents.baseline.items()
             }
             parents = Parents(parents.candidate, of_baseline)
-        return align(self.candidate.records, self._renamed_baseline, self._options.by, parents)
+        pairs = align(self.candidate.records, self._renamed_baseline, self._options.by, parents)
+        is_renamed = bool(mapping or self._options.module_partners)
+        if self._options.by != "order" or is_renamed:
+            return pairs
+        return paired_by_parameter(self.candidate, self.baseline, pairs)
 
     def _compare(self, progress: Progress) -> list[list[ItemComparison]]:
         """Compare the items of every pair of records."""

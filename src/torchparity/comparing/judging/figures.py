@@ -5,11 +5,12 @@ A deviation is relative to the norm of the baseline's tensor.
 
 from __future__ import annotations
 
-from torchparity.comparing.precision.figures import TF32_UNIT, UNKNOWN_GAIN
+from torchparity.comparing.precision.figures import ESTIMATE, TF32_UNIT, UNKNOWN_GAIN
 
 # --- Deviations that are no matter of rounding -----------------------------------------------------------------------
 
-# Off by more than this, a result of forward is no rounding, whoever is to blame. A choice, not a derivation: 13 units
+# Off by more than this, a result of forward is no rounding, whoever is to blame, and a gradient or a result of the
+# optimizer only if what it was made from explains it (sums that cancel). A choice, not a derivation: 13 units
 # of bfloat16, the coarsest dtype that whole models compute in, and 800,000 of float32. Between two dtypes 0.5, since
 # clipped values and choices near a threshold may turn.
 NEVER_ROUNDING = 0.05
@@ -17,6 +18,9 @@ NEVER_ROUNDING_OF_DTYPES = 0.5
 # From here on an operator is not linear in what its inputs are off by, and nothing can be expected of it: the second
 # order of a smooth function is the square of this, 0.0025 of the output, and more than float32's rounding.
 LARGEST_JUDGED_INPUT = 0.05
+# What is expected of such inputs leaves the second order out, so that gradients may be off by a multiple of it. A
+# choice: no clean pair of the fault bed needed more than 1.
+MARGIN_OF_LARGE_INPUTS = 4.0
 # Every operator may enlarge what its inputs are off by at least so much (x + x): those outputs need no closer look.
 SMALLEST_GAIN = 2.0
 
@@ -24,6 +28,9 @@ SMALLEST_GAIN = 2.0
 
 # A call that nobody paired, or that received a number which was rounded: as an operator that nobody described.
 GAIN_OF_A_CALL = UNKNOWN_GAIN
+# One that copies, casts, or adds or multiplies a number: it passes on what is off as it is. A sketch may show half of
+# what was received and twice of what was returned.
+GAIN_OF_COPIES = ESTIMATE * ESTIMATE
 # Gradients of several uses are added up, and what they are off by is added up with them.
 GAIN_OF_SUMS = UNKNOWN_GAIN
 # A mean over a whole batch and a mean of means add the same numbers up in another order, layer after layer.

@@ -137,8 +137,8 @@ def _by_order(candidate: Mapping[str, Record], baseline: Mapping[str, Record], p
     """Align forward API calls in the order in which they ran; modules and gradients follow them, else by name."""
     left = [name for name, record in candidate.items() if _is_call(record)]
     right = [name for name, record in baseline.items() if _is_call(record)]
-    mine = [_look(candidate[name], parents.candidate.get(name)) for name in left]
-    theirs = [_look(baseline[name], parents.baseline.get(name)) for name in right]
+    mine = [look_of(candidate[name], parents.candidate.get(name)) for name in left]
+    theirs = [look_of(baseline[name], parents.baseline.get(name)) for name in right]
     asks = [[_asks_for_gradients(run[name]) for name in names] for run, names in ((candidate, left), (baseline, right))]
     partners = {left[i]: right[j] for i, j in _best_matching(mine, theirs, asks[0], asks[1])}
     modules = _modules(partners, parents)
@@ -195,10 +195,17 @@ def _is_call(record: Record) -> bool:
     return record.direction == "forward" and not is_module_name(record.name) and not record.is_recompute
 
 
-def _look(record: Record, parent: str | None) -> tuple[str, str, tuple[tuple[int, ...], ...]]:
+def look_of(record: Record, parent: str | None = None) -> tuple[str, str, tuple[tuple[int, ...], ...]]:
+    """Return what calls have in common that may be partners: operator, enclosing module, shapes."""
     operator = canonical_operator(family_of(record.name))
     operator = operator.partition(".")[2] or operator  # Tensor.add and Torch.add are one operator
     return operator, without_call(parent or ""), _shapes(record)
+
+
+def matching_calls(left: Sequence[Record], right: Sequence[Record]) -> list[tuple[int, int]]:
+    """Return the places of those calls of one place that look alike, in their order."""
+    looks = [[look_of(record) for record in records] for records in (left, right)]
+    return list(_matching(looks[0], looks[1]))
 
 
 def _asks_for_gradients(record: Record) -> bool:

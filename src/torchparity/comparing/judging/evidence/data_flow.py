@@ -37,6 +37,11 @@ class DataFlow:
         other = self._told(self._baseline, entry.baseline)
         return tuple(map(self._renamed, other)) or mine
 
+    def is_told_by_candidate(self, entry: ItemComparison) -> bool:
+        """Tell whether the candidate itself says who made an item; names of earlier steps are the teller's."""
+        mine = self._told(self._candidate, entry.candidate)
+        return bool(mine) and mine[0].kind not in _UNTOLD
+
     def baseline_origins(self, entry: ItemComparison) -> tuple[Origin, ...]:
         """Return who made an item as the baseline tells, by the baseline's names."""
         return self._told(self._baseline, entry.baseline)

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from torchparity.comparing.measuring.item_comparison import ItemComparison
+from torchparity.comparing.measuring.rounding import unit_of
+from torchparity.comparing.pairing.items import ItemPair
 from torchparity.records import TensorLeaf
 from torchparity.text import counted
 
@@ -59,3 +61,9 @@ def _of_record(group: Sequence[ItemComparison]) -> Iterator[tuple[str, str]]:
             continue
         if left.dtype.startswith(_FLOATING) and right.dtype.startswith(_FLOATING):  # a mask may be of any dtype
             yield left.dtype.removeprefix("torch."), right.dtype.removeprefix("torch.")
+
+
+def coarser_unit(pair: ItemPair) -> float:
+    """Return the unit roundoff of the coarser of two dtypes."""
+    sides = (pair.candidate, pair.baseline)
+    return max(unit_of(side.leaf.dtype) for side in sides if side is not None and isinstance(side.leaf, TensorLeaf))

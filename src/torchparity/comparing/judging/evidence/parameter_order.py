@@ -7,31 +7,45 @@ from collections.abc import Iterable, Sequence
 from torchparity.comparing.judging.evidence.data_flow import DataFlow
 from torchparity.comparing.judging.evidence.judged_record import JudgedRecord, has_tensor
 from torchparity.naming import OPTIMIZER
-from torchparity.records import Origin, TensorLeaf
+from torchparity.records import Origin, Record, TensorLeaf
 from torchparity.storage import RunPart
 
 
 def takes_another_order(candidate: RunPart, baseline: RunPart, records: Sequence[JudgedRecord], flow: DataFlow) -> bool:
-    """Tell whether both optimizers take the same parameters, and some call another one than its partner."""
-    if not flow.is_recorded or _taken(candidate) != _taken(baseline):
+    """Tell whether some call of an optimizer takes other parameters than its partner, which both runs know."""
+    if not flow.is_recorded:
         return False
-    return any(
-        (mine := _parameters(flow.origins(entry))) != (other := _parameters(flow.baseline_origins(entry)))
-        and bool(mine and other)
+    others = [
+        mine | other
         for record in records
         if candidate.construct.get(record.name) == OPTIMIZER
         for entry in record.items
         if entry.is_input and has_tensor(entry)
-    )
+        if (mine := _parameters(flow.origins(entry))) != (other := _parameters(flow.baseline_origins(entry)))
+        and bool(mine and other)
+    ]
+    if not others:
+        return False
+    return set().union(*others) <= known_parameters(candidate) & known_parameters(baseline)
 
 
-def _taken(part: RunPart) -> set[str]:
+def stepped_parameters(part: RunPart) -> set[str]:
+    """Return the parameters that the calls of an optimizer received."""
+    optimizers = [name for name, parent in part.construct.items() if parent == OPTIMIZER]
+    return _received(part, [part.records[name] for name in optimizers if name in part.records])
+
+
+def known_parameters(part: RunPart) -> set[str]:
+    """Return the parameters that any record received."""
+    return _received(part, part.records.values())
+
+
+def _received(part: RunPart, records: Iterable[Record]) -> set[str]:
     leaves = (
         item.leaf
-        for name, parent in part.construct.items()
-        if parent == OPTIMIZER and name in part.records
-        for item in part.records[name].items()
-        if item.role == "input" and isinstance(item.leaf, TensorLeaf)
+        for record in records
+        for item in record.items()
+        if item.role != "output" and isinstance(item.leaf, TensorLeaf)
     )
     return {name for leaf in leaves for name in _parameters(part.origins_of(leaf))}
 

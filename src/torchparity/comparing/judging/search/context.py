@@ -10,13 +10,13 @@ from torchparity.comparing.judging.evidence.code_lines import code_lines
 from torchparity.comparing.judging.evidence.cut_off import cut_off_of, finished_in_both
 from torchparity.comparing.judging.evidence.data_flow import DataFlow
 from torchparity.comparing.judging.evidence.dtypes import DifferingDtypes, differing_dtypes
+from torchparity.comparing.judging.evidence.expectations import Expectations
 from torchparity.comparing.judging.evidence.judged_record import JudgedRecord, judged_records
+from torchparity.comparing.judging.evidence.near_ties import NearTies
 from torchparity.comparing.judging.evidence.parameter_order import takes_another_order
 from torchparity.comparing.judging.evidence.uses import Uses
 from torchparity.comparing.judging.limits import Limits
 from torchparity.comparing.judging.part import ComparedPart
-from torchparity.comparing.judging.search.expectations import Expectations
-from torchparity.comparing.judging.search.near_ties import NearTies
 from torchparity.comparing.judging.verdict import Finding, Kind
 from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.naming import forward_of, is_module_name
@@ -71,7 +71,7 @@ class PartContext:
                 if at is None or place in seen:
                     continue
                 seen.add(place)
-                maker = at.by_name.get(origin.name) if is_candidates else at._by_baseline_name.get(origin.name)
+                maker = at.paired(origin.name, is_candidates=is_candidates)
                 if maker is not None:
                     found[place] = maker
                 else:
@@ -207,6 +207,10 @@ class PartContext:
     def is_alone(self, name: str, *, is_candidates: bool) -> bool:
         """Tell whether a record of one run has no partner in the other."""
         return name not in (self.by_name if is_candidates else self.paired_in_baseline)
+
+    def paired(self, name: str, *, is_candidates: bool) -> JudgedRecord | None:
+        """Return the pair that a record of one run is in."""
+        return self.by_name.get(name) if is_candidates else self._by_baseline_name.get(name)
 
     def alone_before(self, record: JudgedRecord) -> str | None:
         """Return the first record before another that only one run has, in the order of that run."""

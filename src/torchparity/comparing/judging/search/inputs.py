@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from torchparity.comparing.judging.evidence.beyond_numbers import beyond_numbers, shapes_of
+from torchparity.comparing.judging.evidence.dtypes import coarser_unit
 from torchparity.comparing.judging.evidence.judged_record import JudgedRecord, are_tensors
 from torchparity.comparing.judging.figures import (
     GAIN_OF_A_CALL,
@@ -17,11 +18,12 @@ from torchparity.comparing.judging.figures import (
 )
 from torchparity.comparing.judging.search.context import PartContext
 from torchparity.comparing.judging.search.earlier_steps import earlier_call_alone, of_earlier_call
+from torchparity.comparing.judging.search.known_gain import deviation_behind
 from torchparity.comparing.judging.verdict import Finding, Kind
 from torchparity.comparing.measuring.deviation import has_other_shape
 from torchparity.comparing.measuring.item_comparison import ItemComparison
-from torchparity.comparing.measuring.rounding import tolerance, unit_of
-from torchparity.comparing.pairing.items import ItemPair, Side
+from torchparity.comparing.measuring.rounding import tolerance
+from torchparity.comparing.pairing.items import Side
 from torchparity.naming import backward_of, forward_of, is_module_name
 from torchparity.records import Origin, TensorLeaf
 
@@ -71,7 +73,7 @@ def _computed(
         return None
     earlier = earlier_call_alone(context, makers, context.flow.baseline_origins(entry))
     if earlier is not None:
-        is_beyond = is_beyond_ancestors(earlier.context, entry, earlier.name)
+        is_beyond = is_beyond_ancestors(context, entry, earlier.name, earlier.context)
         return of_earlier_call(context, record, entry, earlier) if is_beyond else None
     if any(origin.kind == "earlier" and origin.step not in context.earlier for origin in makers):
         return _from_unseen_step(context, record, entry, sources)
@@ -121,14 +123,20 @@ def only_in_one_run(context: PartContext, mine: Sequence[Origin], other: Sequenc
     return next((origin.name for origin in other if origin.name not in context.paired_in_baseline), None)
 
 
-def is_beyond_ancestors(context: PartContext, entry: ItemComparison, alone: str) -> bool:
+def is_beyond_ancestors(
+    context: PartContext, entry: ItemComparison, alone: str, home: PartContext | None = None
+) -> bool:
     """Tell whether an input is further off than a call in one run alone makes of what it was computed from.
 
-    Numbers that were chosen, such as indices, may be any if what they were chosen from differs at all.
+    `home` is the step that made the call, if it is an earlier one. Numbers that were chosen, such as indices, may be
+    any if what they were chosen from differs at all.
     """
-    deviations = [maker.deviation for maker in context.ancestors(alone)]
+    deviations = [maker.deviation for maker in (home or context).ancestors(alone)]
     if None in deviations or (any(deviations) and not coarser_unit(entry.pair)):
         return False
+    known = deviation_behind(context, entry, alone, home or context)
+    if known is not None:
+        return entry.deviation is not None and entry.deviation > known
     largest = max((deviation for deviation in deviations if deviation is not None), default=0.0)
     return entry.deviation is not None and entry.deviation > tolerance(entry.pair) + GAIN_OF_A_CALL * largest
 
@@ -248,12 +256,6 @@ def is_more_than_a_copy(entry: ItemComparison) -> bool:
     smallest = UNITS_OF_COPIES * coarser_unit(entry.pair)
     is_float = smallest > 0
     return entry.deviation > (max(smallest, SMALLEST_SHOWN) if is_float and entry.metrics is None else smallest)
-
-
-def coarser_unit(pair: ItemPair) -> float:
-    """Return the unit roundoff of the coarser of two dtypes."""
-    sides = (pair.candidate, pair.baseline)
-    return max(unit_of(side.leaf.dtype) for side in sides if side is not None and isinstance(side.leaf, TensorLeaf))
 
 
 def is_differentiated(entry: ItemComparison) -> bool:

@@ -111,7 +111,7 @@ def _is_read(context: PartContext, call: AloneRecord) -> bool:
     )
 
 
-def _last_reader(context: PartContext, parameter: str) -> tuple[JudgedRecord, ItemComparison] | None:
+def last_reader(context: PartContext, parameter: str) -> tuple[JudgedRecord, ItemComparison] | None:
     """Return the last record of both runs that received a parameter, and where."""
     for record in reversed(context.records):
         for entry in record.items:
@@ -126,7 +126,7 @@ def _finding(context: PartContext, parameter: str, call: AloneRecord) -> Finding
     if call.is_candidates:
         returned = next(item for item in call.judged.items if not item.is_input)
         return context.finding(Kind.CALL, call.judged, returned, partner=name, sources=[source])
-    reader = _last_reader(context, parameter)
+    reader = last_reader(context, parameter)
     if reader is None:
         return None
     record, entry = reader

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from torchparity.comparing.judging.evidence.judged_record import JudgedRecord, are_tensors
+from torchparity.comparing.judging.evidence.parameter_order import known_parameters, stepped_parameters
 from torchparity.comparing.judging.search.arguments import differing_arguments
 from torchparity.comparing.judging.search.context import PartContext
 from torchparity.comparing.judging.search.gradients_of_one_run import gradients_agree_in_the_end
 from torchparity.comparing.judging.search.inputs import text_of
+from torchparity.comparing.judging.search.last_writes import last_reader
+from torchparity.comparing.judging.search.parameter_gradients import parameter_of
 from torchparity.comparing.judging.verdict import Finding, Kind
 from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.comparing.pairing.items import Side
-from torchparity.naming import forward_of
+from torchparity.comparing.pairing.optimizer_calls import takes_lists
+from torchparity.naming import OPTIMIZER, forward_of
 from torchparity.records import TensorLeaf
 
 _SIDES = ("the candidate", "the baseline")
@@ -20,10 +24,12 @@ def missing_gradient(context: PartContext) -> Finding | None:
     """Return the first place where one run lacks a gradient that the other has.
 
     That is the backward record that returns it in one run alone; where there is none, the forward record from which on
-    one run asks for no gradient.
+    one run asks for no gradient. A gradient that is None when the optimizer looks for it shows in its calls alone.
     """
     found = _missing(context)
-    return None if found is None or _all_parameters_get_theirs(context) else found
+    if found is not None and not _all_parameters_get_theirs(context):
+        return found
+    return _parameter_without_a_step(context)
 
 
 def _missing(context: PartContext) -> Finding | None:
@@ -45,6 +51,47 @@ def _all_parameters_get_theirs(context: PartContext) -> bool:
     """Tell whether both runs have the gradients of all parameters, and the same: backward may run otherwise."""
     is_alone = any(entry.record.direction == "parameters_grad" for entry in context.alone)
     return not is_alone and gradients_agree_in_the_end(context)
+
+
+def _parameter_without_a_step(context: PartContext) -> Finding | None:
+    """Return the first parameter that the optimizer of one run steps and that of the other leaves as it is."""
+    if not context.flow.is_recorded or not (context.alone or _has_other_lists(context)):
+        return None
+    parts = (context.part.candidate, context.part.baseline)
+    mine, other = map(stepped_parameters, parts)
+    if not mine or not other or mine == other:
+        return None
+    for without, names, part in zip(_SIDES, (other - mine, mine - other), parts, strict=True):
+        left = names & known_parameters(part)
+        place = _place_of(context, left)
+        if place is not None:
+            record, entry, name = place
+            more = f" and {len(left) - 1} more" if len(left) > 1 else ""
+            why = "has no gradient there, or was not given to it"
+            explanation = f"{without}'s optimizer steps without parameter {name}{more}, which {why}"
+            return context.finding(Kind.MISSING_GRADIENT, record, entry, explanation=explanation)
+    return None
+
+
+def _has_other_lists(context: PartContext) -> bool:
+    """Tell whether a call of an optimizer on lists has a longer one in one run."""
+    return any(
+        entry.candidate is None or entry.baseline is None
+        for record in context.records
+        if takes_lists(record.name) and context.part.parents.get(record.name) == OPTIMIZER
+        for entry in record.items
+    )
+
+
+def _place_of(context: PartContext, parameters: set[str]) -> tuple[JudgedRecord, ItemComparison, str] | None:
+    """Return the record of the gradient of one of the parameters, else the last that received it."""
+    for record in context.records:
+        if record.direction == "parameters_grad":
+            for entry in record.items:
+                if (name := parameter_of(record, entry)) in parameters:
+                    return record, entry, name
+    found = [(*reader, name) for name in sorted(parameters) if (reader := last_reader(context, name)) is not None]
+    return min(found, key=lambda place: place[0].position, default=None)
 
 
 def _first_one_sided(context: PartContext) -> tuple[JudgedRecord, ItemComparison] | None:

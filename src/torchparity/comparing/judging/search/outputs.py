@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from torchparity.comparing.judging.evidence.beyond_numbers import shapes_of
 from torchparity.comparing.judging.evidence.cancellation import is_cancelled
+from torchparity.comparing.judging.evidence.dtypes import coarser_unit
 from torchparity.comparing.judging.evidence.judged_record import JudgedRecord
 from torchparity.comparing.judging.evidence.operators import (
     communicates,
@@ -19,7 +20,6 @@ from torchparity.comparing.judging.evidence.operators import (
 from torchparity.comparing.judging.figures import LARGEST_JUDGED_INPUT, SMALLEST_GAIN
 from torchparity.comparing.judging.search.choices import is_no_choice, is_other_choice
 from torchparity.comparing.judging.search.context import PartContext
-from torchparity.comparing.judging.search.inputs import coarser_unit
 from torchparity.comparing.judging.verdict import Finding, Kind
 from torchparity.comparing.measuring.deviation import has_other_shape, least_deviation
 from torchparity.comparing.measuring.item_comparison import ItemComparison, Reason
@@ -63,7 +63,7 @@ def output_finding(context: PartContext, record: JudgedRecord, *, reads_raw_memo
             if entry.deviation > (context.limits.tolerance or 0.0):
                 wrong.append((_Excess(math.inf, 0.0), entry, _NO_CHOICE))
             continue
-        received = _input_deviation(record, entry)
+        received = input_deviation(record, entry)
         if entry.deviation <= SMALLEST_GAIN * received or received > LARGEST_JUDGED_INPUT:
             continue
         if is_rounded and entry.deviation <= coarser_unit(entry.pair):
@@ -138,7 +138,7 @@ def _one_sided_result(context: PartContext, record: JudgedRecord) -> ItemCompari
     return None if bool(mine) == bool(other) else (mine or other)[0]
 
 
-def _input_deviation(record: JudgedRecord, output: ItemComparison) -> float:
+def input_deviation(record: JudgedRecord, output: ItemComparison) -> float:
     """Return the largest deviation of what an output was computed from: in a list, of its own entries."""
     if "._foreach_" not in record.name:
         return record.input_deviation

@@ -21,7 +21,7 @@ def parameter_gradient_finding(context: PartContext, record: JudgedRecord) -> Fi
     if not context.flow.is_recorded:
         return None
     for entry in record.returned:
-        users = _users(context, _parameter(record, entry))
+        users = _users(context, parameter_of(record, entry))
         if not entry.deviation or not users or entry.deviation <= (context.limits.tolerance or 0.0):
             continue
         sources = [source for user in users if (source := context.by_name.get(backward_of(user))) is not None]
@@ -108,7 +108,7 @@ def _largest(deviations: Iterable[float | None]) -> float | None:
     return None if None in known else max((deviation for deviation in known if deviation is not None), default=0.0)
 
 
-def _parameter(record: JudgedRecord, entry: ItemComparison) -> str:
+def parameter_of(record: JudgedRecord, entry: ItemComparison) -> str:
     """Return a parameter's name in the model: `fc.weight`."""
     try:
         path = parse_record(record.name).operator

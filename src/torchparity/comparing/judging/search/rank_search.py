@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from torchparity.comparing.judging.evidence.closeness import Closeness
-from torchparity.comparing.judging.evidence.judged_record import JudgedRecord, is_mask, is_whole, split_items
+from torchparity.comparing.judging.evidence.judged_record import JudgedRecord, split_items
 from torchparity.comparing.judging.evidence.operators import returns_raw_memory, rounds
 from torchparity.comparing.judging.figures import (
     FEWEST_EQUAL_CALLS,
@@ -36,6 +36,7 @@ from torchparity.comparing.judging.search.parameter_gradients import (
 )
 from torchparity.comparing.judging.search.saved_values import saved_tensor_finding, saved_value_finding
 from torchparity.comparing.judging.search.tainted import TaintedRecords
+from torchparity.comparing.judging.search.unexplained import unexplained_item
 from torchparity.comparing.judging.verdict import Finding, Kind
 from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.naming import OPTIMIZER, forward_of
@@ -170,29 +171,27 @@ class RankSearch:
         return any(self.choices.is_in_another_order(context, entry) for entry in record.returned)
 
     def _note_unexplained(self, context: PartContext, record: JudgedRecord) -> None:
-        """Keep the first result that is off by what nothing explains; one in another order only if it stays so."""
-        if not self._is_unexplained(context, record):
+        """Keep the first item that is off by what nothing explains; one in another order only if it stays so."""
+        found = unexplained_item(context, record, self._limit_of_rounding(context))
+        if found is None:
             return
         choice = self.choices.choice_of(context, record)
-        worst = max(record.returned, key=lambda entry: entry.deviation or 0.0)
         explanation = f"after {choice}, which chose otherwise among equal or close values" if choice else ""
-        finding = context.finding(Kind.UNKNOWN, record, worst, explanation=explanation)
-        if choice:
+        finding = context.finding(
+            Kind.UNKNOWN,
+            record,
+            found.entry,
+            expected=found.explained,
+            sources=found.makers,
+            explanation=explanation,
+        )
+        if self._limits.ignores(record.name, context.part.parents):
+            self.ignored.append(finding)
+            self._taint(context, [record.name])
+        elif choice:
             self.choices.leave_open(context, record, finding)
         else:
             self.unexplained = record.position, finding
-
-    def _is_unexplained(self, context: PartContext, record: JudgedRecord) -> bool:
-        """Tell whether a result of forward is off by what no rounding explains, although nobody is to blame for it."""
-        if record.direction != "forward" or context.is_in_backward(record):
-            return False
-        if record.passes_on and not context.is_container(record):
-            return False
-        limit = self._limit_of_rounding(context)
-        return any(
-            entry.deviation is not None and entry.deviation > limit and not is_whole(entry) and not is_mask(entry)
-            for entry in record.returned
-        )
 
     def _limit_of_rounding(self, context: PartContext) -> float:
         limit = NEVER_ROUNDING_OF_DTYPES if context.has_other_dtypes else NEVER_ROUNDING

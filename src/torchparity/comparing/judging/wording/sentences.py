@@ -168,6 +168,10 @@ def _values(finding: Finding) -> str:
 def _unknown(finding: Finding, off: str) -> str:
     if finding.explanation:
         return f"{finding.item} {off} {finding.explanation}: cannot tell whether anything else is wrong"
+    if finding.expected:
+        made_by = f"{finding.sources[0]}, which made it," if finding.sources else "what it received"
+        explains = f"{finding.item} {off}, where {made_by} explains {finding.expected:.2g} at most"
+        return f"{explains}: cannot tell who is to blame"
     return f"{finding.item} {off}, and nothing that was recorded tells why: cannot tell who is to blame"
 
 
