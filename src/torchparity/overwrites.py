@@ -1,5 +1,7 @@
 """Arguments whose former content a call never reads, because it writes all of it: no input, and not compared.
 
+`RAW_MEMORY` are the operators that return memory which nobody has written.
+
 overwritten_items("Tensor.copy_.0.forward")             {"input.0", "input.out"}
 is_overwritten("Torch.add.3.forward", "input.out")      True
 """
@@ -56,6 +58,12 @@ _FIRST = {
         }
     ),
 }
+RAW_MEMORY = frozenset(
+    {
+        *("empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided"),
+        *("resize", "resize_as"),
+    }
+)
 _FIRST_KEYWORDS = {"Tensor": (), "Torch": ("input.tensor", "input.self")}
 _OUT = frozenset({"input.out"})
 

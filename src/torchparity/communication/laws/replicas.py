@@ -136,10 +136,16 @@ def _check_optimizer(parts: Sequence[RunPart], report: LawReport) -> None:
                 if isinstance(found, Measured) and found.is_broken:
                     wrong[part.rank] = found
             if wrong:
-                clause = f"is not what the optimizer of rank {first.rank} reads"
+                clause = f"{_made_by(item, first)}is not what the optimizer of rank {first.rank} reads"
                 report.broken.append(_broken(parts, name, item.name, clause, wrong))
                 return  # what the optimizer does next follows from it
             report.held[LAW] += 1
+
+
+def _made_by(item: Item, part: RunPart) -> str:
+    origins = part.origins_of(item.leaf) if isinstance(item.leaf, TensorLeaf) else ()
+    names = [origin.name for origin in origins if origin.kind == "record"]
+    return f"(made by {names[-1]}) " if names else ""
 
 
 def _read_tensors(record: Record) -> list[Item]:
