@@ -1,4 +1,4 @@
-"""Records of several ranks are paired by group and order, and sends with their receives; clocks tell what came first."""
+"""Records of several ranks are paired by group and order, sends with their receives; clocks tell what came first."""
 
 from __future__ import annotations
 

@@ -65,6 +65,26 @@ def shares_of(part: RunPart) -> tuple[list[Share], dict[str, str]]:
     return shares, left_out
 
 
+def items_sent(record: Record, rank: int) -> frozenset[str] | None:
+    """Return the items of a communication that this rank sends; None where nobody can tell.
+
+    A buffer that the call fills is none of them: of a broadcast those of all ranks but one, of a batch the receiving.
+    """
+    operator = operator_of(record.name)
+    if operator is None:
+        return None
+    if operator.kind == "batch":
+        shares = list(_of_batch(rank, 0, record, operator))
+        return frozenset(sent.item for share in shares for sent in share.sent) if shares else None
+    share = _share(rank, 0, record, operator)
+    if operator.kind == "broadcast" and share.root is not None:
+        ranks = share.group.ranks if share.group is not None else ()
+        root = ranks[share.root] if share.is_root_in_group and share.root < len(ranks) else share.root
+        if root != rank and (ranks or not share.is_root_in_group or share.group is None):
+            return frozenset()
+    return frozenset(sent.item for sent in share.sent)
+
+
 def _share(rank: int, position: int, record: Record, operator: Operator) -> Share:
     root, is_in_group = _root(record, operator)
     tag = _number(_argument(record, Argument(3, "tag"))) if operator.kind in ("send", "receive") else None

@@ -34,7 +34,8 @@ class Precision(NamedTuple):
 def precision_of(dtype: str) -> Precision | None:
     """Return the precision of a dtype of floating-point numbers; None of any other."""
     kind = DTYPES.get(dtype)
-    if kind is None or kind.names is not None or ("float" not in dtype and "complex" not in dtype) or kind.kind == "V":
+    is_number = "complex" in dtype or ("float" in dtype and not dtype.endswith("_x2"))  # two numbers in a byte
+    if kind is None or kind.names is not None or not is_number:
         return None
     if kind.kind == "c":
         kind = DTYPES["torch.float32" if kind.itemsize == 8 else "torch.float64"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from torchparity.communication.operators import communicates as is_communication
 from torchparity.overwrites import RAW_MEMORY
 from torchparity.spellings import canonical_operator
 
@@ -65,8 +66,8 @@ def returns_raw_memory(record: str) -> bool:
 
 
 def communicates(record: str) -> bool:
-    """Tell whether a record is a call of torch.distributed."""
-    return record.startswith("Distributed.")
+    """Tell whether a record is a call that moves tensors between ranks."""
+    return is_communication(record)
 
 
 def writes_in_place(record: str) -> bool:
