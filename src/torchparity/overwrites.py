@@ -44,6 +44,8 @@ COLLECTIVES = {
     "recv": Written(0, "tensor"),
     "irecv": Written(0, "tensor"),
 }
+SENDING = frozenset({"send", "isend"})  # write nothing
+BATCH = "batch_isend_irecv"  # writes what its receives name
 _FIRST = {
     "Tensor": frozenset(
         {

@@ -22,8 +22,19 @@ from tests.support.processes import ROOT
 
 RANKS = 4
 FAULTY = 2  # the rank on which a gradient is scaled
+STAGE = 1  # of the pipeline, at which a tensor is scaled
 BROKEN = 1  # the rank on which an all_reduce gives something else
-JOBS = ("ddp-none", "ddp-scaled", "ddp-broken", "tp-none", "tp-scaled", "all-none", "all-values")
+JOBS = (
+    "ddp-none",
+    "ddp-scaled",
+    "ddp-broken",
+    "tp-none",
+    "tp-scaled",
+    "pipe-none",
+    "pipe-scaled",
+    "all-none",
+    "all-values",
+)
 
 
 def record_four_ranks(folder: Path) -> None:
@@ -55,6 +66,8 @@ def main(folder: Path, rank: int) -> None:
             data_parallel(folder / job, rank, fault)
         elif strategy == "tp":
             tensor_parallel(folder / job, rank, mesh, fault)
+        elif strategy == "pipe":
+            pipeline(folder / job, rank, fault)
         else:
             all_collectives(folder / job, rank, pairs[rank // 2], "tensor" if fault == "values" else "statistics")
         dist.barrier()
@@ -97,6 +110,33 @@ def tensor_parallel(path: Path, rank: int, mesh: Any, fault: str) -> None:
             scale_unseen(gradient)
         dist.all_reduce(gradient, group=mesh["data"].get_group())
         recording.step()
+
+
+def pipeline(path: Path, rank: int, fault: str) -> None:
+    """Two micro-batches through four stages, one sent by isend, the other in a batch."""
+    torch.manual_seed(rank)
+    weight = torch.randn(8, 8)
+    with torchparity.capture(path) as recording:
+        for kind in ("single", "batch"):
+            x = torch.ones(4, 8)
+            if rank:
+                x = torch.empty(4, 8)
+                transfer(kind, dist.irecv, x, rank - 1)
+            x = torch.tanh(x @ weight)
+            if fault == "scaled" and rank == STAGE:
+                scale_unseen(x)
+            x = x.sin()
+            if rank < RANKS - 1:
+                transfer(kind, dist.isend, x, rank + 1)
+        recording.step()
+
+
+def transfer(kind: str, function: Callable[..., Any], tensor: torch.Tensor, other: int) -> None:
+    works = (
+        [function(tensor, other)] if kind == "single" else dist.batch_isend_irecv([dist.P2POp(function, tensor, other)])
+    )
+    for work in works:
+        work.wait()
 
 
 def scale_unseen(tensor: Any) -> None:
