@@ -87,6 +87,7 @@ ALLOWED = {
     "__main__": {"cli"},
     "": {
         *(
+            "communication",
             "comparing",
             "descriptions",
             "errors",

@@ -33,6 +33,7 @@ PUBLIC = {
     "TensorLeaf",
     "ValueLeaf",
     "capture",
+    "check_laws",
     "compare",
     "describe",
     "from_torch",
