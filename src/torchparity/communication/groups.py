@@ -14,10 +14,15 @@ _DEFAULT = "0"  # torch's name of the default group
 
 
 class Group(NamedTuple):
-    """A process group: its ranks in their order, and what tells it from another group of the same ranks."""
+    """A process group: its ranks in their order, and what tells it from another group of the same ranks.
+
+    Where records have its name alone its ranks are those that use it, and `is_complete` is False if some rank of the
+    job was not recorded.
+    """
 
     ranks: tuple[int, ...]
     name: str = ""
+    is_complete: bool = True
 
     def rank_of(self, number: int) -> int | None:
         """Return the rank that has a number within the group."""
@@ -29,6 +34,8 @@ class Groups:
 
     def __init__(self, parts: Sequence[RunPart], shares: Mapping[int, Sequence[Share]]) -> None:
         self.world = _world(parts)
+        self._is_whole_job = len({part.rank for part in parts}) == len(self.world)
+        self._known: dict[tuple[tuple[int, ...], str | None], Group] = {}
         self._has_own_names = any("world.size" in part.info.environment for part in parts)
         self._ranks_by_name: dict[str, tuple[int, ...]] = {}
         self._users: dict[str, set[int]] = defaultdict(set)
@@ -46,8 +53,16 @@ class Groups:
         leaf = share.group
         if leaf is None or self._is_default(leaf):
             return Group(self.world)
+        key = leaf.ranks, leaf.id
+        if key not in self._known:
+            self._known[key] = self._found(leaf)
+        return self._known[key]
+
+    def _found(self, leaf: GroupLeaf) -> Group:
         name = leaf.id or ""
-        ranks = leaf.ranks or self._ranks_by_name.get(name) or tuple(sorted(self._users[name]))
+        ranks = leaf.ranks or self._ranks_by_name.get(name, ())
+        if not ranks:
+            return Group(tuple(sorted(self._users[name])), name, self._is_whole_job)
         if leaf.ranks:  # names that are not the same on all ranks tell nothing
             users = self._users_by_ranks[leaf.ranks, name]
             everybody = set().union(*(who for (each, _), who in self._users_by_ranks.items() if each == leaf.ranks))

@@ -36,6 +36,10 @@ class Meeting:
         """The record of the lowest rank that has one."""
         return self.shares[min(self.shares)].record.name
 
+    def unseen_by(self, rank: int) -> tuple[int, ...]:
+        """Return the ranks whose content reaches a rank, and which have no record of it."""
+        return tuple(source for source in self.source_ranks(rank) if source not in self.shares)
+
     def sources_of(self, rank: int) -> list[Share]:
         """Return the recorded shares whose content reaches a rank."""
         return [self.shares[source] for source in self.source_ranks(rank) if source in self.shares]

@@ -28,6 +28,7 @@ class Arising:
     what: str  # "nan" or "inf"
     place: Place
     unrecorded: tuple[int, ...] = ()  # ranks that sent to it, and whose records are not there
+    is_group_known: bool = True
 
 
 def arising_on(rank: int, meetings: Meetings) -> Iterator[Arising]:
@@ -46,8 +47,9 @@ def arising_on(rank: int, meetings: Meetings) -> Iterator[Arising]:
             if not met:
                 yield Arising(rank, position, record, item, what, "computation")
             elif not _is_handed_on(what, rank, met):
-                missing = tuple(sorted({each for meeting in met for each in _unseen(meeting, rank)}))
-                yield Arising(rank, position, record, item, what, "communication", missing)
+                missing = tuple(sorted({each for meeting in met for each in meeting.unseen_by(rank)}))
+                is_known = all(meeting.group.is_complete for meeting in met)
+                yield Arising(rank, position, record, item, what, "communication", missing, is_known)
         seen |= before | after
 
 
@@ -128,7 +130,3 @@ def _is_handed_on(what: str, rank: int, met: Iterable[Meeting]) -> bool:
     sent = [each.leaf for meeting in met for share in meeting.sources_of(rank) for each in share.sent]
     kinds = {kind for leaf in sent for kind in kinds_of(leaf)}
     return what in kinds or (what == "nan" and "inf" in kinds)
-
-
-def _unseen(meeting: Meeting, rank: int) -> list[int]:
-    return [source for source in meeting.source_ranks(rank) if source not in meeting.shares]

@@ -59,10 +59,10 @@ class OriginNode:
         amount = f"{found.item.name} has {_amount(found)}"
         if found.place == "computation":
             return f"{found.what} arises here: what it received is finite, {amount}"
-        if found.unrecorded:
-            others = ", ".join(map(str, found.unrecorded))
-            sender = counted(len(found.unrecorded), "rank").partition(" ")[2]
-            return f"{found.what} arrives here: {amount}, and what {sender} {others} sent is not recorded"
+        if found.unrecorded or not found.is_group_known:
+            ranks = ", ".join(map(str, found.unrecorded)) or "of its group"
+            others = f"{'rank' if len(found.unrecorded) == 1 else 'ranks'} {ranks}"
+            return f"{found.what} arrives here: {amount}, and what {others} sent is not recorded"
         return f"{found.what} arises in the communication itself: what the ranks sent is finite, {amount}"
 
     def _maker(self) -> str:

@@ -17,7 +17,8 @@ from torchparity.records import TensorLeaf
 from torchparity.storage import RunPart
 from torchparity.tensors import HostTensor, release_pages
 
-_BLOCK = 1 << 20  # elements
+_BLOCK = 1 << 22  # elements of all ranks together
+_SMALLEST_BLOCK = 1 << 14
 _Array = npt.NDArray[Any]
 
 
@@ -47,8 +48,9 @@ def check_values(expected: Expectation, parts: Mapping[int, RunPart]) -> Measure
     received = _flat(parts[expected.share.rank], expected.received.leaf)
     rows = [[_slice(piece, parts) for piece in row] for row in expected.rows]
     sums, dtype, precision = _Sums(), expected.received.leaf.dtype, precision_of(expected.received.leaf.dtype)
-    for start in range(0, received.array.size, _BLOCK):
-        stop = min(start + _BLOCK, received.array.size)
+    block = max(_BLOCK // max(len(rows), 1), _SMALLEST_BLOCK)
+    for start in range(0, received.array.size, block):
+        stop = min(start + block, received.array.size)
         got = HostTensor(dtype, received.array[start:stop]).numbers()
         terms = [_between(row, dtype, start, stop) for row in rows]
         _add_block(sums, got, terms, expected.reduction, precision)
@@ -130,9 +132,11 @@ def _exact(terms: Sequence[_Array], reduction: str, precision: Precision | None)
 
 def _largest(terms: Sequence[_Array], reduction: str) -> _Array:
     """Return the largest number that a sum or product may meet on its way, element by element."""
-    if reduction == "product":
-        return np.asarray(np.prod([np.maximum(np.abs(term), 1.0) for term in terms], axis=0))
-    return np.asarray(np.sum([np.abs(term) for term in terms], axis=0))
+    largest: _Array = np.abs(terms[0])
+    for term in terms[1:]:
+        size = np.abs(term)
+        largest = np.maximum(largest, 1.0) * np.maximum(size, 1.0) if reduction == "product" else largest + size
+    return largest
 
 
 def _wide(numbers: _Array) -> _Array:

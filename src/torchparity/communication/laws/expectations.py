@@ -73,6 +73,8 @@ def _expectation(meeting: Meeting, share: Share, number: int, received: Sent) ->
     sources = meeting.source_ranks(share.rank)
     if len(share.received) == len(sources) and meeting.kind in ("all_gather", "gather", "all_to_all"):
         sources = (sources[number],)  # its parts lie in a list
+    if not meeting.group.is_complete:
+        return Expectation(share, received, reason="not all ranks were recorded, and nothing tells who is in its group")
     missing = [rank for rank in sources if rank not in meeting.shares]
     if missing:
         return Expectation(share, received, reason=f"rank {missing[0]} has no record of it")

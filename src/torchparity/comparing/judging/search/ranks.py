@@ -80,13 +80,14 @@ class StepCommunication:
             if any(each.item == finding.item for each in meeting.shares[finding.rank].received)
         ]
         unseen = sorted({rank for meeting in met for rank in self._unseen(meeting, finding.rank)})
+        is_unclear = bool(unseen) or not all(meeting.group.is_complete for meeting in met)
         if any(self._was_given(meeting, finding) for meeting in met):
             return None
-        if (unseen or not met) and self._is_preceded(placed):
+        if (is_unclear or not met) and self._is_preceded(placed):
             return None
         if finding.kind not in _EXPLAINED or not met:
             return finding
-        return msgspec.structs.replace(finding, explanation=_unseen_said(unseen) if unseen else _AT_FAULT)
+        return msgspec.structs.replace(finding, explanation=_unseen_said(unseen) if is_unclear else _AT_FAULT)
 
     @cached_property
     def _meetings(self) -> Meetings:
@@ -158,6 +159,8 @@ def _amount(entry: ItemComparison) -> float | None:
 
 
 def _unseen_said(ranks: list[int]) -> str:
+    if not ranks:
+        return "what other ranks of its group sent is not compared, and may be at fault"
     more = f" and {len(ranks) - _MOST_RANKS} more" if len(ranks) > _MOST_RANKS else ""
     names = ", ".join(map(str, ranks[:_MOST_RANKS])) + more
     return f"what rank{'s' if len(ranks) > 1 else ''} {names} sent is not compared, and may be at fault"
