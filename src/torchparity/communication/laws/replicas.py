@@ -15,6 +15,7 @@ from typing import Final
 from torchparity.code_lines import code_lines
 from torchparity.communication.laws.by_statistics import check_copy
 from torchparity.communication.laws.findings import BrokenLaw, LawReport, Measured, UncheckedLaw
+from torchparity.communication.operators import communicates
 from torchparity.naming import OPTIMIZER
 from torchparity.records import Item, Record, TensorLeaf
 from torchparity.storage import RunPart
@@ -28,39 +29,42 @@ class Replicas:
 
     def __init__(self) -> None:
         self._classes: list[tuple[int, ...]] | None = None
+        self._optimized_alike: list[tuple[int, ...]] = []
 
     def check_step(self, parts: Sequence[RunPart], report: LawReport) -> None:
         """Check that replicas hold the same parameters, and that their optimizers read the same."""
         by_rank = {part.rank: part for part in parts}
         held = {rank: _parameters(part.records.values(), part) for rank, part in by_rank.items()}
         if self._classes is None:
-            reason, self._classes = _classes(by_rank, held)
+            reason = self._find(by_rank, held)
             if reason:
                 group = tuple(by_rank)
                 report.unchecked.append(UncheckedLaw(parts[0].step, LAW, group, "all parameters", reason))
-        for ranks in self._classes:
+        for ranks in self._classes or ():
             recorded = [by_rank[rank] for rank in ranks if rank in by_rank]
             if len(recorded) > 1:
                 _check_parameters(recorded, held, report)
-                _check_optimizer(recorded, report)
+                if ranks in self._optimized_alike:
+                    _check_optimizer(recorded, report)
 
-
-def _classes(parts: Mapping[int, RunPart], held: Mapping[int, _Parameters]) -> tuple[str, list[tuple[int, ...]]]:
-    """Return the ranks that are replicas of one another, or why there are none."""
-    if not all(held.values()):
-        return "the run does not tell which tensors are parameters", []
-    classes = _equal_ranks(held)
-    if not classes:
-        return "the parameters differ over ranks, as those of shards and of stages do", []
-    in_optimizer = {
-        rank: _parameters((part.records[name] for name in _optimizer_records(part)), part)
-        for rank, part in parts.items()
-    }
-    if not all(in_optimizer.values()):
-        return "no call of an optimizer is recorded that reads parameters", classes
-    kept = [ranks for ranks in classes if _equal_ranks({rank: in_optimizer[rank] for rank in ranks}) == [ranks]]
-    reason = "" if kept else "the optimizers hold other parameters on each rank, as those of shards are"
-    return reason, kept
+    def _find(self, parts: Mapping[int, RunPart], held: Mapping[int, _Parameters]) -> str:
+        """Find the ranks that are replicas of one another; return why some law does not apply."""
+        self._classes = []
+        if not all(held.values()):
+            return "the run does not tell which tensors are parameters"
+        self._classes = _equal_ranks(held)
+        if not self._classes:
+            return "the parameters differ over ranks, as those of shards and of stages do"
+        read = {
+            rank: _parameters((part.records[name] for name in _optimizer_records(part)), part)
+            for rank, part in parts.items()
+        }
+        if not all(read.values()):
+            return "no call of an optimizer is recorded that reads parameters"
+        self._optimized_alike = [
+            ranks for ranks in self._classes if _equal_ranks({rank: read[rank] for rank in ranks}) == [ranks]
+        ]
+        return "" if self._optimized_alike else "the optimizers hold other parameters on each rank, as of shards"
 
 
 def _equal_ranks(held: Mapping[int, _Parameters]) -> list[tuple[int, ...]]:
@@ -107,7 +111,9 @@ def _parameter_name(leaf: TensorLeaf, part: RunPart) -> str:
 
 
 def _optimizer_records(part: RunPart) -> list[str]:
-    return [name for name in part.records if part.construct.get(name) == OPTIMIZER]
+    """Return the calls of the optimizer that compute; ZeRO's sends what it computed to the other ranks."""
+    calls = (name for name in part.records if part.construct.get(name) == OPTIMIZER)
+    return [name for name in calls if not communicates(name)]
 
 
 def _check_parameters(parts: Sequence[RunPart], held: Mapping[int, _Parameters], report: LawReport) -> None:
