@@ -27,6 +27,8 @@ GROUND = {
     "whole_file",
     "lazy",
     "summaries",
+    "sketches",
+    "code_lines",
 }
 # A package may import what stands in its row, and of its own rooms what ROOMS says.
 ALLOWED = {
@@ -42,6 +44,8 @@ ALLOWED = {
     "whole_file": {"errors"},
     "lazy": set(),
     "summaries": {"records"},
+    "sketches": set(),
+    "code_lines": set(),
     "config": {"errors"},
     "tensors": {"errors"},
     "ops": {"errors", "naming", "overwrites"},
@@ -63,19 +67,23 @@ ALLOWED = {
     "integrations": {"calls", "config", "in_lockstep", "recording"},
     "comparing": {
         *("errors", "kernels", "naming", "overwrites", "plugins", "records", "report", "storage", "text", "version"),
-        *("spellings", "tensors", "whole_file"),
+        *("code_lines", "communication", "sketches", "spellings", "tensors", "whole_file"),
     },
+    "communication": {"code_lines", "errors", "naming", "records", "sketches", "storage", "tensors", "text"},
     "check": {
         *("calls", "config", "devices", "errors", "kernels", "naming", "ops", "plugins", "recording", "records"),
         *("report", "spellings", "storage", "tensors", "text", "whole_file"),
     },
-    "overflow": {"check", "errors", "naming", "overwrites", "records", "storage", "tensors"},
+    "overflow": {
+        *("check", "code_lines", "communication", "errors", "naming", "overwrites", "records", "storage", "tensors"),
+        *("text", "whole_file"),
+    },
     "in_lockstep": {"calls", "comparing", "devices", "errors", "recording", "storage"},
     "merging": {"errors", "naming", "report", "text", "whole_file"},
     "report": {"errors", "naming", "records", "summaries", "text", "whole_file"},
     "cli": {
         *("comparing", "config", "errors", "kernels", "naming", "plugins", "records", "report", "storage"),
-        *("version", "text", "running", "check", "overflow", "merging"),
+        *("version", "text", "running", "check", "overflow", "merging", "communication"),
     },
     "compat": {
         *("cli", "comparing", "config", "errors", "naming", "randomness", "recording", "report", "running", "storage"),
@@ -84,6 +92,7 @@ ALLOWED = {
     "__main__": {"cli"},
     "": {
         *(
+            "communication",
             "comparing",
             "descriptions",
             "errors",
@@ -158,6 +167,7 @@ ROOMS = {
         "info_files": {"encoding", "formats", "reading"},
         "": {"encoding", "files", "formats", "info_files", "reading", "writing"},
     },
+    "communication": {"laws": {""}, "": {"laws"}},
     "report": {"workbook": {""}, "formats": {"", "workbook"}, "": set()},
     "cli": {"terminal": set(), "": {"terminal"}},
     "simulation": {"faults": {""}, "precision": {""}, "": {"faults", "precision"}},
@@ -238,7 +248,9 @@ def test_nothing_unpickles():
 
 def test_looking_at_runs_imports_no_torch():
     names = [
-        module.name for module in MODULES if module.package in (*GROUND, "storage", "comparing", "merging", "report")
+        module.name
+        for module in MODULES
+        if module.package in (*GROUND, "storage", "comparing", "communication", "merging", "report")
     ]
     names += ["tensors", "kernels.cpu", "kernels.reference", "kernels.pairs", "cli.show", "cli.convert", "cli.compare"]
     names += ["cli.merge"]

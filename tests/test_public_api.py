@@ -33,6 +33,7 @@ PUBLIC = {
     "TensorLeaf",
     "ValueLeaf",
     "capture",
+    "check_laws",
     "compare",
     "compare_distributed",
     "describe",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from torchparity.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from torchparity.communication.entry import check_laws
     from torchparity.comparing import Comparison, compare, compare_distributed
     from torchparity.descriptions import describe
     from torchparity.errors import ParityError
@@ -40,6 +41,7 @@ __all__ = [
     "TensorLeaf",
     "ValueLeaf",
     "capture",
+    "check_laws",
     "compare",
     "compare_distributed",
     "describe",
@@ -70,6 +72,7 @@ _HOME = {
     "TensorLeaf": "records",
     "ValueLeaf": "records",
     "capture": "recording",
+    "check_laws": "communication.entry",
     "compare": "comparing",
     "compare_distributed": "comparing",
     "describe": "descriptions",

@@ -1,5 +1,7 @@
 """Arguments whose former content a call never reads, because it writes all of it: no input, and not compared.
 
+`RAW_MEMORY` are the operators that return memory which nobody has written.
+
 overwritten_items("Tensor.copy_.0.forward")             {"input.0", "input.out"}
 is_overwritten("Torch.add.3.forward", "input.out")      True
 """
@@ -29,17 +31,21 @@ COLLECTIVES = {
     "all_gather": Written(0, "tensor_list"),
     "all_gather_coalesced": Written(0, "output_tensor_lists"),
     "all_gather_into_tensor": Written(0, "output_tensor"),
+    "all_gather_single": Written(0, "output_tensor"),
     "_all_gather_base": Written(0, "output_tensor"),
     "gather": Written(1, "gather_list"),
     "scatter": Written(0, "tensor"),
     "reduce_scatter": Written(0, "output"),
     "reduce_scatter_tensor": Written(0, "output"),
+    "reduce_scatter_single": Written(0, "output"),
     "_reduce_scatter_base": Written(0, "output"),
     "all_to_all": Written(0, "output_tensor_list"),
     "all_to_all_single": Written(0, "output"),
     "recv": Written(0, "tensor"),
     "irecv": Written(0, "tensor"),
 }
+SENDING = frozenset({"send", "isend"})  # write nothing
+BATCH = "batch_isend_irecv"  # writes what its receives name
 _FIRST = {
     "Tensor": frozenset(
         {
@@ -54,6 +60,12 @@ _FIRST = {
         }
     ),
 }
+RAW_MEMORY = frozenset(
+    {
+        *("empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided"),
+        *("resize", "resize_as"),
+    }
+)
 _FIRST_KEYWORDS = {"Tensor": (), "Torch": ("input.tensor", "input.self")}
 _OUT = frozenset({"input.out"})
 

@@ -144,6 +144,7 @@ def main(folder: Path) -> None:
         tp.open_run(folder / "nowhere")
     except tp.ParityError as error:
         assert_type(say(error), int)
+    print(tp.check_laws(first, step=0).headline())
     print(tp.__version__, compare(first, second, folder / "tables"))
 
 

@@ -146,6 +146,16 @@ class Dispatcher:
         for listener in self.listeners:
             guarded(listener.failures, what, listener.exposed, tensors)
 
+    def lent(self, what: str, tensors: Sequence[torch.Tensor]) -> None:
+        """Tell that a transfer may write memory until it is done."""
+        for listener in self.listeners:
+            guarded(listener.failures, what, listener.lent, tensors)
+
+    def returned(self, what: str, tensors: Sequence[torch.Tensor]) -> None:
+        """Tell that a transfer is done with memory that was lent to it."""
+        for listener in self.listeners:
+            guarded(listener.failures, what, listener.returned, tensors)
+
     def wrote(self, op: Op, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
         """Tell that a call which nobody listened to may have written into its arguments."""
         for listener in self.listeners:

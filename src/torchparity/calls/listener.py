@@ -95,6 +95,13 @@ class Listener:
     def exposed(self, tensors: Sequence[torch.Tensor]) -> None:
         """Memory is handed out; from now on it may be written without a new `Tensor._version`."""
 
+    def lent(self, tensors: Sequence[torch.Tensor]) -> None:
+        """Memory is handed out to a transfer, and is exposed until it is `returned`."""
+        self.exposed(tensors)
+
+    def returned(self, tensors: Sequence[torch.Tensor]) -> None:
+        """A transfer is done with memory that was lent to it."""
+
     def wrote(self, op: Op, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
         """A call that is not listened to wrote into its arguments."""
 

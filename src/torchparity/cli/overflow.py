@@ -2,6 +2,7 @@
 
 torchparity overflow RUN                          a run of task overflow_check, or any run with APIs
 torchparity overflow -forward forward_info_0.json [-backward backward_info_0.json]
+torchparity overflow --origin RUN/step0           the first rank and record where nan or inf arises, over all ranks
 """
 
 from __future__ import annotations
@@ -25,6 +26,10 @@ _WITHOUT_CALLS = ("L0", "debug")
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("run", nargs="?", type=Path, metavar="RUN", help="run, its folder or dump.json")
+    parser.add_argument("--origin", action="store_true", help="name where nan or inf first arises; needs no torch")
+    parser.add_argument(
+        "-o", "--output_path", type=Path, metavar="DIR", help="folder for the file of --origin; default: ./output"
+    )
     parser.add_argument("-api_info", type=Path, metavar="JSON", help="RUN, as msprobe spells it")
     parser.add_argument("-forward", type=Path, metavar="JSON", help="a forward_info in place of RUN")
     parser.add_argument("-backward", type=Path, metavar="JSON", help="its backward_info; default: the one beside it")
@@ -46,6 +51,10 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Print a verdict for every call that overflowed; return 1 where --fail-on says so."""
     parts = _parts(options)
+    if options.origin:
+        return find_origin(parts, options.output_path, as_json=options.json, fails=options.fail_on == "overflow")
+    if options.output_path is not None:
+        raise ConfigError("-o is the folder for the file of --origin; without --origin nothing is written.")
     if find_spec("torch") is None:
         raise MissingTorchError("torchparity overflow")
     from torchparity.overflow.entry import device_named, overflows_of
@@ -72,10 +81,30 @@ def run(options: Namespace) -> int:
     return int(bool(verdicts & failing))
 
 
+def find_origin(parts: Sequence[RunPart], folder: Path | None, *, as_json: bool, fails: bool) -> int:
+    """Print where nan or inf first arises and write anomaly_analyze.json; return 1 where that is to fail."""
+    from torchparity.overflow.origin import origins_of
+
+    found = origins_of(parts)
+    file = found.write(folder or Path("output")) if found.nodes else None
+    if as_json:
+        nodes = found.to_json()
+        print(json.dumps({"sentence": found.sentence(), "nodes": nodes, "file": str(file) if file else None}))
+    else:
+        print(printable(found.sentence()))
+        for node in found.nodes[1:]:
+            print(printable(f"Also: {node.sentence()}"))
+        if file is not None:
+            print(f"wrote {file}")
+    return int(fails and bool(found.nodes))
+
+
 def _parts(options: Namespace) -> Sequence[RunPart]:
     given = [path for path in (options.run, options.api_info, options.forward) if path is not None]
     if len(given) != 1:
         raise ConfigError("overflow needs one source: torchparity overflow RUN, or -forward forward_info_0.json.")
+    if options.origin and options.forward is not None:
+        raise ConfigError("--origin reads a run: torchparity overflow --origin RUN/step0.")
     if options.forward is None:
         from torchparity.storage import open_run
 

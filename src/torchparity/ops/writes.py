@@ -9,7 +9,7 @@ import torch
 
 from torchparity.ops.effects import PARTIAL_WRITES, Effect
 from torchparity.ops.op import Kind, Op
-from torchparity.overwrites import COLLECTIVES
+from torchparity.overwrites import BATCH, COLLECTIVES, SENDING
 
 _TRAINING = 5  # the place of `training`, or of its like, in all functions that have running buffers
 _BUFFERS = {"Functional": slice(1, 3)}
@@ -21,7 +21,12 @@ _NEVER_WRITTEN = (1, 5)  # gradients and counts of steps, which a fused optimize
 def certain_writes(op: Op, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any] | None:
     """Return the arguments that a call writes wholly, in lists too; None where nobody can tell."""
     if op.kind is Kind.COLLECTIVE:
-        written = COLLECTIVES.get(op.name.partition(".")[2])
+        name = op.name.partition(".")[2]
+        if name in SENDING:
+            return []
+        if name == BATCH:
+            return [each.tensor for each in (*args, *kwargs.values())[0] if each.op.__name__ == "irecv"]
+        written = COLLECTIVES.get(name)
         if written is None:
             return None
         return [args[written.place] if written.place < len(args) else kwargs.get(written.keyword)]

@@ -3,7 +3,7 @@
 A collective writes into its arguments, so its record has them before the call as inputs
 and after it, when it is done, as outputs. An asynchronous one is waited for before its
 result is read; the user's handle is then finished already. Single sends and receives
-are never waited for, but read once they are done.
+are never waited for, but read once the user has waited for them, or they are found done.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from torchparity.calls.dispatcher import Dispatcher
 from torchparity.calls.guard.patches import Patches
 from torchparity.calls.intercept.apis import ApiMode
 from torchparity.calls.intercept.wrapped import inside_function
-from torchparity.ops import Effect, Kind, Op
+from torchparity.ops import Effect, Kind, Op, certain_writes
 
 _TENSOR_ARGUMENTS = frozenset(
     {
@@ -63,9 +63,13 @@ class _Transfer:
     """A send or receive that was started and not waited for."""
 
     call: Call
-    handles: list[Any]
+    handles: list[Any]  # that nobody has waited for
     tensors: list[torch.Tensor]
     versions: list[int]
+    lent: list[torch.Tensor]
+
+    def is_done(self) -> bool:
+        return all(handle.is_completed() for handle in self.handles)
 
 
 class CollectiveInterceptor:
@@ -84,6 +88,7 @@ class CollectiveInterceptor:
             self._patches.put(distributed, name, functools.partial(self._intercepted, name))
         for name in ("__new__", "__init__"):
             self._patches.put(distributed.P2POp, name, _taking_wrapped)
+        self._patches.put(distributed.Work, "wait", self._noticing_end)
 
     def detach(self) -> None:
         if self._patches:
@@ -144,10 +149,29 @@ class CollectiveInterceptor:
             dispatcher.end(call, _written_arguments(call))
         return work
 
+    def _noticing_end(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def wait(work: Any, *args: Any, **kwargs: Any) -> Any:
+            result = original(work, *args, **kwargs)
+            if self._transfers:
+                self._dispatcher.boundary.run("Distributed", self._note_end, work)
+            return result
+
+        return wait
+
+    def _note_end(self, work: Any) -> None:
+        """Record a transfer that the user has waited for, before anybody reads what it brought."""
+        for transfer in self._transfers:
+            transfer.handles = [handle for handle in transfer.handles if handle is not work]
+        if self._dispatcher.attention is not Attention.OFF:
+            self._end_finished_transfers()
+
     def _note_transfer(self, call: Call, handles: list[Any]) -> None:
         tensors = list(tensors_in([*call.args, *call.kwargs.values()]))
-        self._dispatcher.exposed(call.name, tensors)
-        self._transfers.append(_Transfer(call, handles, tensors, [tensor._version for tensor in tensors]))
+        written = certain_writes(call.op, call.args, call.kwargs)
+        lent = tensors if written is None else list(tensors_in(written))
+        self._dispatcher.lent(call.name, lent)
+        self._transfers.append(_Transfer(call, handles, tensors, [tensor._version for tensor in tensors], lent))
 
     def _settle_transfers(self) -> None:
         self._dispatcher.boundary.run("Distributed", self._end_finished_transfers)
@@ -155,8 +179,9 @@ class CollectiveInterceptor:
     def _end_finished_transfers(self) -> None:
         """Read what has arrived since; a buffer that was written again meanwhile is recorded without its values."""
         for transfer in list(self._transfers):
-            if all(handle.is_completed() for handle in transfer.handles):
+            if transfer.is_done():
                 self._transfers.remove(transfer)
+                self._dispatcher.returned(transfer.call.name, transfer.lent)
                 is_untouched = [tensor._version for tensor in transfer.tensors] == transfer.versions
                 if not is_untouched:
                     transfer.call.inputs.let_go()

@@ -20,7 +20,6 @@ evidence/              facts, which blame nobody
     dtypes             runs in other dtypes
     tf32               products of TF32's size
     beyond_numbers     differences that no number tells: nan, inf, another shape
-    code_lines         lines of code from a call stack
     step_facts         the losses of a step, and the norm of its gradients
 
 search/                where the runs part

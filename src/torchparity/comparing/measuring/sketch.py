@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import math
-import struct
-
-_NARROW = 32  # bytes of 8 float32; a sketch of 64 bytes has float64
+from torchparity.sketches import estimated_norm, sums_of
 
 
 def sketch_distance(left: bytes, right: bytes) -> float:
@@ -18,9 +15,4 @@ def sketch_distance(left: bytes, right: bytes) -> float:
     """
     if left == right:
         return 0.0
-    differences = [one - other for one, other in zip(_sums(left), _sums(right), strict=True)]
-    return math.hypot(*differences) / math.sqrt(len(differences))
-
-
-def _sums(sketch: bytes) -> tuple[float, ...]:
-    return struct.unpack("<8f" if len(sketch) == _NARROW else "<8d", sketch)
+    return estimated_norm([one - other for one, other in zip(sums_of(left), sums_of(right), strict=True)])

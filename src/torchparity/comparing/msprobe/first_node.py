@@ -105,9 +105,17 @@ def _node(part: JudgedPart, finding: Finding) -> Node:
         "item": finding.item,
         "sentence": finding_sentence(finding, by_checksum=part.mode == "checksums"),
         "module": part.parents.get(finding.record),
+        "communication": _communication(finding),
         "before_communication": communications == 0,
         "communications": communications,
     }
+
+
+def _communication(finding: Finding) -> str | None:
+    """Return whether a communication is at fault or only passed on what it was given; None of other records."""
+    if not communicates(finding.record):
+        return None
+    return "at fault" if finding.item.startswith("output") else "passed on"
 
 
 def _found(finding: Finding) -> str:

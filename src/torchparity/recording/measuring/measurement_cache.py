@@ -208,13 +208,24 @@ class MeasurementCache:
         """The lineage of the storages."""
         return self._generations.lineage
 
-    def never_cache(self, *tensors: torch.Tensor) -> None:
-        """Measure these storages anew whenever they are observed: they may be written without a new version."""
+    def never_cache(self, *tensors: torch.Tensor, until_returned: bool = False) -> None:
+        """Measure these storages anew whenever they are observed: they may be written without a new version.
+
+        With `until_returned` that ends with `cache_again`.
+        """
         self.flush()
         with self._lock:
             for tensor in map(inner, tensors):
                 if is_measurable(tensor) and has_memory(tensor):
-                    self._generations.never_cache(tensor, tensor.untyped_storage(), version_of(tensor))
+                    storage, version = tensor.untyped_storage(), version_of(tensor)
+                    self._generations.never_cache(tensor, storage, version, until_returned=until_returned)
+
+    def cache_again(self, *tensors: torch.Tensor) -> None:
+        """Take note that what these storages were lent to is done with them."""
+        with self._lock:
+            for tensor in map(inner, tensors):
+                if is_measurable(tensor) and has_memory(tensor):
+                    self._generations.cache_again(tensor.untyped_storage()._cdata)
 
     def invalidate_all(self) -> None:
         """Invalidate every storage: something unseen may have written any of them."""

@@ -33,6 +33,7 @@ class StorageGenerations:
     def __init__(self) -> None:
         self.current: dict[int, int] = {}
         self.uncacheable: set[int] = set()
+        self._lent: dict[int, int] = {}  # of those, to how many transfers
         self.lineage = Lineage()
         self._sources, self._traced = self.lineage.sources, self.lineage.versions
         self._next = count()
@@ -162,12 +163,26 @@ class StorageGenerations:
             elif has_memory(tensor):
                 self.write(tensor, storage, version, writer, surely=True)
 
-    def never_cache(self, tensor: torch.Tensor, storage: torch.UntypedStorage, version: int) -> None:
-        """From now on this storage may change without a new version."""
+    def never_cache(
+        self, tensor: torch.Tensor, storage: torch.UntypedStorage, version: int, *, until_returned: bool
+    ) -> None:
+        """From now on this storage may change without a new version; with `until_returned` until `cache_again`."""
         address, lineage = storage._cdata, self.lineage
+        if not until_returned:
+            self._lent.pop(address, None)
+        elif address in self._lent or address not in self.uncacheable:
+            self._lent[address] = self._lent.get(address, 0) + 1
         lineage.sources[address] = lineage.exposed(self.trace(tensor, storage, version))
         self.uncacheable.add(address)
         self.current[address] = next(self._next)
+
+    def cache_again(self, address: int) -> None:
+        """Let a storage be cached that a transfer has returned, if nothing else may write it unseen."""
+        if address in self._lent:
+            self._lent[address] -= 1
+            if not self._lent[address]:
+                del self._lent[address]
+                self.uncacheable.discard(address)
 
     def holds(self, addresses: Iterable[int]) -> bool:
         """Tell whether all these storages are pinned, so that no other storage can be at their addresses."""
@@ -177,6 +192,7 @@ class StorageGenerations:
         """Forget everything but the lineage of storages that are still there."""
         self.current.clear()
         self.uncacheable.clear()
+        self._lent.clear()
         self._versions.clear()
         self._drop_freed()
         self.lineage.end_step(step)
@@ -215,7 +231,7 @@ class StorageGenerations:
         """Forget storages; the next ones at these addresses are others."""
         free: Callable[[int], None] = torch.UntypedStorage._free_weak_ref
         _exhaust(map(free, map(self._pins.pop, addresses)))
-        for table in (self._versions, self.current, self._sources, self._traced):
+        for table in (self._versions, self.current, self._sources, self._traced, self._lent):
             if table:  # some are empty when a step ends
                 _exhaust(map(table.pop, addresses, repeat(None)))
         self.uncacheable.difference_update(addresses)

@@ -220,6 +220,12 @@ class Recorder(Listener):
     def exposed(self, tensors: Sequence[torch.Tensor]) -> None:
         self.measurements.never_cache(*tensors)
 
+    def lent(self, tensors: Sequence[torch.Tensor]) -> None:
+        self.measurements.never_cache(*tensors, until_returned=True)
+
+    def returned(self, tensors: Sequence[torch.Tensor]) -> None:
+        self.measurements.cache_again(*tensors)
+
     def wrote(self, op: Op, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
         self._flow.wrote(op, args, kwargs)
 

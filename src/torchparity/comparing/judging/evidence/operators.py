@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from torchparity.communication.operators import communicates as is_communication
+from torchparity.overwrites import RAW_MEMORY
 from torchparity.spellings import canonical_operator
 
 _DRAWING = frozenset(
@@ -23,12 +25,6 @@ _DRAWING_WITH_A_RATE = {
     "rnn_tanh": (),
     "rnn_relu": (),
 }
-_RAW = frozenset(
-    (
-        *("empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided"),
-        *("resize", "resize_as"),
-    )
-)
 _CHOOSING = frozenset(
     (*("sort", "argsort", "topk", "max", "min", "argmax", "argmin", "median", "kthvalue", "mode", "msort", "unique"),)
 )
@@ -66,12 +62,12 @@ def rate_items(record: str) -> tuple[str, ...] | None:
 
 def returns_raw_memory(record: str) -> bool:
     """Tell whether a call returns memory that nobody has written."""
-    return operator_of(record) in _RAW
+    return operator_of(record) in RAW_MEMORY
 
 
 def communicates(record: str) -> bool:
-    """Tell whether a record is a call of torch.distributed."""
-    return record.startswith("Distributed.")
+    """Tell whether a record is a call that moves tensors between ranks."""
+    return is_communication(record)
 
 
 def writes_in_place(record: str) -> bool:

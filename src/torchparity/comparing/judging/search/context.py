@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 
+from torchparity.code_lines import code_lines
+from torchparity.communication.shares import items_sent
 from torchparity.comparing.judging.evidence.beyond_numbers import beyond_numbers
-from torchparity.comparing.judging.evidence.code_lines import code_lines
 from torchparity.comparing.judging.evidence.cut_off import cut_off_of, finished_in_both
 from torchparity.comparing.judging.evidence.data_flow import DataFlow
 from torchparity.comparing.judging.evidence.dtypes import DifferingDtypes, differing_dtypes
 from torchparity.comparing.judging.evidence.expectations import Expectations
 from torchparity.comparing.judging.evidence.judged_record import JudgedRecord, judged_records
 from torchparity.comparing.judging.evidence.near_ties import NearTies
+from torchparity.comparing.judging.evidence.operators import communicates
 from torchparity.comparing.judging.evidence.parameter_order import takes_another_order
 from torchparity.comparing.judging.evidence.uses import Uses
 from torchparity.comparing.judging.limits import Limits
@@ -20,6 +22,7 @@ from torchparity.comparing.judging.part import ComparedPart
 from torchparity.comparing.judging.verdict import Finding, Kind
 from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.naming import forward_of, is_module_name
+from torchparity.overwrites import is_overwritten
 from torchparity.records import Origin, TensorLeaf
 from torchparity.storage import RunPart
 
@@ -125,6 +128,16 @@ class PartContext:
             if parent is not None and parent not in around and not is_module_name(name):
                 around |= {parent, *self.enclosing(parent)}
         return around
+
+    def is_no_input(self, record: JudgedRecord, entry: ItemComparison) -> bool:
+        """Tell whether an argument's former content is nothing that the call reads, or sends to another rank."""
+        item = record.short_name(entry)
+        if is_overwritten(record.name, item):
+            return True
+        if not communicates(record.name) or record.name not in self.part.candidate.records:
+            return False
+        sent = items_sent(self.part.candidate.records[record.name], self.part.rank)
+        return sent is not None and item not in sent
 
     def is_container(self, record: JudgedRecord) -> bool:
         """Tell whether calls inside of a module's record say all that the record says."""

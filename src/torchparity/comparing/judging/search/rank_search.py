@@ -40,7 +40,6 @@ from torchparity.comparing.judging.search.unexplained import unexplained_item
 from torchparity.comparing.judging.verdict import Finding, Kind
 from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.naming import OPTIMIZER, forward_of
-from torchparity.overwrites import is_overwritten
 
 
 class RankSearch:
@@ -275,7 +274,7 @@ class RankSearch:
             if not entry.is_input:
                 if returns_raw_memory(record.name):
                     return False
-            elif is_overwritten(record.name, record.short_name(entry)):
+            elif context.is_no_input(record, entry):
                 return False
             if not flow.is_recorded:
                 return True

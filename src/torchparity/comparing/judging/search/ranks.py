@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_left
 from collections.abc import Mapping
+from functools import cached_property
 
 import msgspec
 
-from torchparity.comparing.judging.evidence.judged_record import JudgedRecord
+from torchparity.communication.clocks import Clocks
+from torchparity.communication.meetings import Meeting, Meetings
+from torchparity.communication.shares import Sent, Share
 from torchparity.comparing.judging.evidence.operators import communicates
-from torchparity.comparing.judging.search.context import PartContext
 from torchparity.comparing.judging.search.rank_search import RankSearch
 from torchparity.comparing.judging.verdict import Finding, Kind
-from torchparity.naming import RECOMPUTE_MARK
-from torchparity.records import GroupLeaf
+from torchparity.comparing.measuring.item_comparison import ItemComparison
+from torchparity.records import TensorLeaf
+
+_MARGIN = 4.0  # of two estimates by sketches, each up to twice too large or too small
+_AT_FAULT = "every rank sent what it sent in the baseline, so the communication itself is at fault"
+_EXPLAINED = (Kind.OPERATOR, Kind.NONFINITE)
+_MOST_RANKS = 4
 
 
 class Placed(msgspec.Struct, frozen=True):
-    """A finding with its place in time: after how many communications of its rank, at which record."""
+    """A finding with its place in time: after how many communications that may have led there, at which record."""
 
     finding: Finding
     communications: int
@@ -32,61 +41,126 @@ class Placed(msgspec.Struct, frozen=True):
 
 def ordered(searches: Mapping[int, RankSearch]) -> list[Placed]:
     """Return the findings of all ranks in the order of time."""
+    steps = {finding.step for search in searches.values() for _, finding in search.findings}
+    communications = {step: StepCommunication(searches, step) for step in steps}
     placed = [
-        Placed(finding, communications_before(search.contexts[finding.step], position), position)
+        Placed(finding, communications[finding.step].clock(finding.rank, position), position)
         for search in searches.values()
         for position, finding in search.findings
     ]
     placed.sort(key=lambda entry: entry.order)
-    return [entry for entry in placed if not _was_given(entry, searches)]
+    judged = [(entry, communications[entry.finding.step].judged(entry)) for entry in placed]
+    return [msgspec.structs.replace(entry, finding=finding) for entry, finding in judged if finding is not None]
 
 
-def communications_before(context: PartContext, position: int) -> int:
-    """Return how many collectives a rank called before a record; ranks meet there."""
-    return sum(
-        record.position < position
-        and record.direction == "forward"
-        and communicates(record.name)
-        and not record.name.endswith(RECOMPUTE_MARK)
-        for record in context.records
-    )
+class StepCommunication:
+    """What the ranks of the candidate sent each other in one step."""
 
+    def __init__(self, searches: Mapping[int, RankSearch], step: int) -> None:
+        self._contexts = {rank: search.contexts[step] for rank, search in searches.items() if step in search.contexts}
+        self._searches, self._step = searches, step
 
-def _was_given(placed: Placed, searches: Mapping[int, RankSearch]) -> bool:
-    """Tell whether a collective only passed on what another rank of its group gave it."""
-    finding = placed.finding
-    if not communicates(finding.record) or finding.kind is Kind.ARGUMENT or finding.item.startswith("input"):
-        return False
-    record = searches[finding.rank].contexts[finding.step].by_name.get(finding.record)
-    if record is None:
-        return False  # a call that only the candidate makes
-    group = _group(record)
-    for rank, search in searches.items():
-        if rank == finding.rank or (group is not None and rank not in group):
-            continue
-        context = search.contexts.get(finding.step)
-        partner = context.by_name.get(finding.record) if context is not None else None
-        if partner is not None and any(entry.deviation for entry in partner.items if entry.is_input):
+    def clock(self, rank: int, position: int) -> int:
+        """Return a rank's clock when it begins a record, given by its position in the order of time."""
+        positions, clocks = self._clocks[rank]
+        before = bisect_left(positions, position)
+        return clocks[before - 1] if before else 0
+
+    def judged(self, placed: Placed) -> Finding | None:
+        """Return a finding, with what is known of the communication's fault; None if that only passed it on."""
+        finding = placed.finding
+        is_about_result = finding.kind is not Kind.ARGUMENT and not finding.item.startswith("input")
+        if not communicates(finding.record) or not is_about_result:
+            return finding
+        if finding.record not in self._contexts[finding.rank].by_name:
+            return finding  # a call that only the candidate makes
+        met = [
+            meeting
+            for meeting in self._meetings.of(finding.rank, finding.record)
+            if any(each.item == finding.item for each in meeting.shares[finding.rank].received)
+        ]
+        unseen = sorted({rank for meeting in met for rank in self._unseen(meeting, finding.rank)})
+        is_unclear = bool(unseen) or not all(meeting.group.is_complete for meeting in met)
+        if any(self._was_given(meeting, finding) for meeting in met):
+            return None
+        if (is_unclear or not met) and self._is_preceded(placed):
+            return None
+        if finding.kind not in _EXPLAINED or not met:
+            return finding
+        return msgspec.structs.replace(finding, explanation=_unseen_said(unseen) if is_unclear else _AT_FAULT)
+
+    @cached_property
+    def _meetings(self) -> Meetings:
+        return Meetings([context.part.candidate for context in self._contexts.values()])
+
+    @cached_property
+    def _clocks(self) -> dict[int, tuple[list[int], list[int]]]:
+        """For each rank the positions of its communications, and its clock after each."""
+        clocks, found = Clocks(self._meetings), {}
+        for rank, context in self._contexts.items():
+            places = {name: place for place, name in enumerate(self._meetings.parts[rank].records)}
+            calls = [record for record in context.records if self._meetings.of(rank, record.name)]
+            after = [clocks.after(rank, places[record.name]) for record in calls]
+            found[rank] = [record.position for record in calls], after
+        return found
+
+    def _was_given(self, meeting: Meeting, finding: Finding) -> bool:
+        """Tell whether what the ranks sent differs by enough to explain what this one received."""
+        received = self._entry(meeting.shares[finding.rank], finding.item)
+        sources = [(share, sent) for share in meeting.sources_of(finding.rank) for sent in share.sent]
+        sent = [entry for share, each in sources if (entry := self._entry(share, each.item)) is not None]
+        differing = [entry for entry in sent if entry.deviation]
+        if not differing or received is None:
+            return False
+        amounts = [_amount(entry) for entry in differing]
+        off = _amount(received)
+        if off is None or None in amounts or meeting.shares[finding.rank].reduction == "product":
             return True
-        if _earliest(search, finding.step) <= placed.communications:
-            return True
-    return False
+        return off <= _MARGIN * sum(amount for amount in amounts if amount is not None)
+
+    def _entry(self, share: Share, item: str) -> ItemComparison | None:
+        context = self._contexts.get(share.rank)
+        record = context.by_name.get(share.record.name) if context is not None else None
+        items = record.items if record is not None else ()
+        return next((entry for entry in items if record is not None and record.short_name(entry) == item), None)
+
+    def _unseen(self, meeting: Meeting, rank: int) -> list[int]:
+        """Return the ranks that sent to this one, and of which no comparison tells what."""
+        seen = {
+            share.rank for share in meeting.sources_of(rank) if all(self._is_compared(share, s) for s in share.sent)
+        }
+        return [source for source in meeting.source_ranks(rank) if source not in seen]
+
+    def _is_compared(self, share: Share, sent: Sent) -> bool:
+        entry = self._entry(share, sent.item)
+        return entry is not None and entry.deviation is not None
+
+    def _is_preceded(self, placed: Placed) -> bool:
+        """Tell whether another rank has a finding of its own that may have led here."""
+        return any(
+            finding.step == self._step
+            and finding.is_shown
+            and not communicates(finding.record)
+            and self.clock(rank, position) <= placed.communications
+            for rank in self._contexts
+            for position, finding in self._searches[rank].findings
+            if rank != placed.finding.rank
+        )
 
 
-def _earliest(search: RankSearch, step: int) -> float:
-    """Return after how many communications a rank has its first finding that is no collective's."""
-    context = search.contexts.get(step)
-    counts = [
-        communications_before(context, position)
-        for position, finding in search.findings
-        if context is not None and finding.step == step and finding.is_shown and not communicates(finding.record)
-    ]
-    return min(counts, default=float("inf"))
+def _amount(entry: ItemComparison) -> float | None:
+    """Return how far an item is off, not relative to anything; None where no number tells."""
+    leaf = entry.baseline.leaf if entry.baseline is not None else None
+    numbers = leaf.statistics if isinstance(leaf, TensorLeaf) else None
+    if numbers is None or numbers.norm is None or entry.deviation is None or not math.isfinite(entry.deviation):
+        return None
+    norm = float(numbers.norm)
+    return entry.deviation * norm if math.isfinite(norm) and norm else None
 
 
-def _group(record: JudgedRecord) -> set[int] | None:
-    for entry in record.items:
-        leaf = entry.candidate.leaf if entry.candidate is not None else None
-        if isinstance(leaf, GroupLeaf):
-            return set(leaf.ranks)
-    return None
+def _unseen_said(ranks: list[int]) -> str:
+    if not ranks:
+        return "what other ranks of its group sent is not compared, and may be at fault"
+    more = f" and {len(ranks) - _MOST_RANKS} more" if len(ranks) > _MOST_RANKS else ""
+    names = ", ".join(map(str, ranks[:_MOST_RANKS])) + more
+    return f"what rank{'s' if len(ranks) > 1 else ''} {names} sent is not compared, and may be at fault"

@@ -132,7 +132,8 @@ def _shape(finding: Finding, off: str) -> str:
 
 
 def _nonfinite(finding: Finding, off: str) -> str:
-    return f"{_inputs(finding)}, {finding.item} {off}{_values(finding)}"
+    why = f"; {finding.explanation}" if finding.explanation else ""
+    return f"{_inputs(finding)}, {finding.item} {off}{_values(finding)}{why}"
 
 
 def _call(finding: Finding, off: str) -> str:

@@ -9,7 +9,7 @@ import textwrap
 import pytest
 
 from torchparity import open_run
-from torchparity.comparing.judging.evidence.code_lines import code_lines
+from torchparity.code_lines import code_lines
 
 
 def frame(path, line):
