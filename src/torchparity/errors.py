@@ -7,6 +7,7 @@ ParityError                 exit code 2: the command line prints it as one sente
 ├── MissingTorchError       torch is needed and not installed
 ├── SimulationError         the simulated NPU cannot be had here
 │   └── MissingOperatorError an operator that the simulated NPU has no kernel for
+├── EngineError             a cluster that cannot be reached, or cannot do the work
 ├── RecordingEndedError     no fault: enable_dataloader ends the training after the last step to record
 ├── RunError                something about a run folder
 │   ├── RunNotFoundError    the path does not exist or holds no run
@@ -69,6 +70,10 @@ class MissingOperatorError(SimulationError, NotImplementedError):
         self.operator = operator
         advice = "NpuBehaviour(falls_back_to_cpu=True) uses the CPU's" if cpu_has_it else "neither does the CPU"
         super().__init__(f"the simulated NPU has no kernel for {operator}; {advice}.")
+
+
+class EngineError(ParityError):
+    """A cluster that cannot be reached, or cannot do the work."""
 
 
 class RecordingEndedError(ParityError):

@@ -64,6 +64,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--tolerance", metavar="X", help="relative deviation that counts as rounding, in place of the derived ones"
     )
+    engines = plugins.names("comparing.engines")
+    parser.add_argument("--engine", choices=engines, default="local", help="who compares values: threads, or Ray")
+    parser.add_argument("--address", metavar="HOST:PORT", help="the Ray cluster; without it Ray's own rule holds")
     parser.add_argument("--json", action="store_true", help="print the answer as one JSON object for programs")
     parser.add_argument("--format", default=None, metavar="LIST", help=f"tables to write, of {','.join(_formats())}")
     parser.add_argument("--xlsx", action="store_true", help="the same as --format xlsx")
@@ -200,6 +203,8 @@ def _settings(
         after=options.after,
         tolerance=_number(options.tolerance),
         writes_tables=options.output_path is not None or options.input_path is not None or options.diff_analyze,
+        engine=options.engine,
+        address=options.address,
     )
 
 

@@ -22,6 +22,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     have in common (`Module.fc.Linear`), and matches nothing that only looks alike. `ignore` and `after` are patterns
     of records to go past; `tolerance` is the relative deviation that counts as rounding, in place of the derived ones.
     `writes_tables` says that tables will be wanted, so that what they need can be loaded while values are compared.
+    `engine` is who measures pairs of tensors, at `address` where it is a cluster.
     """
 
     by: Alignment = "order"
@@ -35,6 +36,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     after: str | None = None
     tolerance: float | None = None
     writes_tables: bool = False
+    engine: str = "local"
+    address: str | None = None
 
     def __post_init__(self) -> None:
         if self.tolerance is not None and not 0 <= self.tolerance < math.inf:

@@ -10,6 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from torchparity.comparing.engines import open_engine
 from torchparity.comparing.judging.evidence.coverage import (
     Coverage,
     has_compared,
@@ -207,17 +208,27 @@ def compare_runs(
     refuse_unknown_patterns(options.patterns, records)
     if options.stack_path and len(pairs) == 1:
         pairs[0][0].use_stacks(Path(options.stack_path))
-    parts = []
-    for mine, other in pairs:
-        what = f"comparing step {mine.step}, rank {mine.rank}"
-        show(what, 0, 0)
-        part = PartComparison(mine, other, options, partial(show, what))
-        notes += [f"step {mine.step}, rank {mine.rank}: {note}" for note in part.notes]
-        notes += [f"candidate: {problem}" for problem in mine.problems]
-        notes += [f"baseline: {problem}" for problem in other.problems]
-        parts.append(part)
+    parts = _compared(pairs, options, show)
+    for part in parts:
+        notes += [f"step {part.step}, rank {part.rank}: {note}" for note in part.notes]
+        notes += [f"candidate: {problem}" for problem in part.candidate.problems]
+        notes += [f"baseline: {problem}" for problem in part.baseline.problems]
     parts_alone = len(left.parts) + len(right.parts) - 2 * len(pairs)
     return Comparison(Path(candidate), Path(baseline), parts, notes, options=options, parts_alone=parts_alone)
+
+
+def _compared(pairs: Sequence[tuple[RunPart, RunPart]], options: Options, show: Show) -> list[PartComparison]:
+    """Pair the records of all parts, then measure them: an engine that reaches further works on many at once."""
+    parts = []
+    with open_engine(options.engine, options.address) as engine:
+        for mine, other in pairs:
+            show(f"reading step {mine.step}, rank {mine.rank}", 0, 0)
+            parts.append(PartComparison(mine, other, options, engine))
+        for part in parts:
+            what = f"comparing step {part.step}, rank {part.rank}{engine.where}"
+            show(what, 0, 0)
+            part.measure(partial(show, what))
+    return parts
 
 
 def _paired(left: RunReader, right: RunReader) -> tuple[list[tuple[RunPart, RunPart]], list[str]]:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from torchparity.storage.reading.run_part import RunPart
     from torchparity.storage.reading.run_reader import RunReader, open_run
     from torchparity.storage.reading.summary import nonfinite_records, summarise
+    from torchparity.storage.reading.tensor_folder import TensorFolder
     from torchparity.storage.writing.run_writer import RunWriter
     from torchparity.storage.writing.shared_tensor import SharedTensor
     from torchparity.storage.writing.space_limit import DiskUsage
@@ -50,6 +51,7 @@ __all__ = [
     "SharedTensor",
     "StepReport",
     "StoredTensor",
+    "TensorFolder",
     "TensorFormat",
     "TensorSink",
     "TensorSource",
@@ -80,6 +82,7 @@ __getattr__ = lazy_names(
         "SharedTensor": "writing.shared_tensor",
         "StepReport": "writing.step_report",
         "StoredTensor": "files.stored_tensor",
+        "TensorFolder": "reading.tensor_folder",
         "TensorFormat": "formats",
         "TensorSink": "formats",
         "TensorSource": "formats",
