@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import logging
 import socket
+import sys
 from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -104,17 +105,22 @@ def _open(address: str | None) -> Iterator[Engine]:
         ray: Any = import_module("ray")
     except ModuleNotFoundError:
         raise EngineError("the engine ray is not installed here; `pip install torchparity[ray]` adds it.") from None
-    is_own = not ray.is_initialized()
-    if is_own:
-        _connect(ray, address)
-    try:
+    with nullcontext() if ray.is_initialized() else _joined(ray, address):
         engine = RayEngine(ray)
         try:
             yield engine
         finally:
             engine.cancel()
-    finally:
-        if is_own:
+
+
+@contextmanager
+def _joined(ray: Any, address: str | None) -> Iterator[None]:
+    """Be part of a cluster for a while; Ray's own lines go to stderr, for stdout has the answer."""
+    with redirect_stdout(sys.stderr):
+        _connect(ray, address)
+        try:
+            yield
+        finally:
             ray.shutdown()
 
 
@@ -124,7 +130,10 @@ def _connect(ray: Any, address: str | None) -> None:
     own = {"include_dashboard": False} if address is None else {}
     try:
         ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False, **own)
-    except (ConnectionError, RuntimeError, ValueError, OSError, ray.exceptions.RayError) as error:
+    except (RuntimeError, ValueError, OSError, ray.exceptions.RayError) as error:
+        if "AuthenticationError" in str(error.__cause__):
+            advice = "it asks for a token, which RAY_AUTH_MODE=token and RAY_AUTH_TOKEN give"
+            raise EngineError(f"the Ray cluster at {address or 'this machine'} cannot be joined: {advice}.") from None
         raise EngineError(
             f"the Ray cluster at {address or 'this machine'} cannot be joined: {_reason(error)}."
         ) from None
