@@ -114,7 +114,10 @@ class DamagedFileError(RunError):
 
     def __init__(self, path: Path | str, problem: str) -> None:
         # Text from a damaged file may be megabytes long or span lines.
-        self.path, self.problem = Path(path), " ".join(problem[: 2 * _LONGEST_QUOTE].split())
+        self.path, self.problem = (
+            path if isinstance(path, Path) else Path(path),
+            " ".join(problem[: 2 * _LONGEST_QUOTE].split()),
+        )
         super().__init__(f"{path}: {self.problem}.")
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchparity import plugins
+from torchparity.storage import run_path
 
 if TYPE_CHECKING:
     from torchparity.comparing import Alignment, Comparison, Options
@@ -27,10 +28,10 @@ _MOST_OTHERS = 5
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("candidate", nargs="?", type=Path, metavar="CANDIDATE", help="run under suspicion")
-    parser.add_argument("baseline", nargs="?", type=Path, metavar="BASELINE", help="run that is trusted")
-    parser.add_argument("-tp", "--target_path", type=Path, metavar="RUN", help="CANDIDATE, as msprobe spells it")
-    parser.add_argument("-gp", "--golden_path", type=Path, metavar="RUN", help="BASELINE, as msprobe spells it")
+    parser.add_argument("candidate", nargs="?", type=run_path, metavar="CANDIDATE", help="run under suspicion")
+    parser.add_argument("baseline", nargs="?", type=run_path, metavar="BASELINE", help="run that is trusted")
+    parser.add_argument("-tp", "--target_path", type=run_path, metavar="RUN", help="CANDIDATE, as msprobe spells it")
+    parser.add_argument("-gp", "--golden_path", type=run_path, metavar="RUN", help="BASELINE, as msprobe spells it")
     parser.add_argument(
         "-i", "--input_path", type=Path, metavar="JSON", help="compare.json with npu_path and bench_path"
     )
@@ -175,7 +176,7 @@ def _asked(options: Namespace) -> tuple[Path, Path, Options, Path | None]:
         config = load_compare_config(options.input_path)
         stacks = options.stack_mode if config.stack_path else None
         settings = _settings(options, by="name", stacks=stacks, stack_path=config.stack_path)
-        return Path(config.npu_path), Path(config.bench_path), settings, options.output_path or Path("output")
+        return run_path(config.npu_path), run_path(config.bench_path), settings, options.output_path or Path("output")
     candidate, baseline = options.candidate or options.target_path, options.baseline or options.golden_path
     if (options.candidate and options.target_path) or (options.baseline and options.golden_path):
         raise ConfigError("a run is given twice: as CANDIDATE BASELINE and with -tp/-gp; use one of the two.")

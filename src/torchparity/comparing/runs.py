@@ -214,7 +214,7 @@ def compare_runs(
         notes += [f"candidate: {problem}" for problem in part.candidate.problems]
         notes += [f"baseline: {problem}" for problem in part.baseline.problems]
     parts_alone = len(left.parts) + len(right.parts) - 2 * len(pairs)
-    return Comparison(Path(candidate), Path(baseline), parts, notes, options=options, parts_alone=parts_alone)
+    return Comparison(left.path, right.path, parts, notes, options=options, parts_alone=parts_alone)
 
 
 def _compared(pairs: Sequence[tuple[RunPart, RunPart]], options: Options, show: Show) -> list[PartComparison]:

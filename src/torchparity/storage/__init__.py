@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from torchparity.storage.convert import Conversion, convert_run
     from torchparity.storage.encoding import EncodedRecord, OriginTable, record_to_json
     from torchparity.storage.files.stored_tensor import MappedTensor, StoredTensor
+    from torchparity.storage.files.urls import run_path
     from torchparity.storage.formats import TensorFormat, TensorSink, TensorSource
     from torchparity.storage.info_files.info_part import InfoPart, open_info_files
     from torchparity.storage.info_files.info_writer import InfoWriter, write_info_files
@@ -61,6 +62,7 @@ __all__ = [
     "open_run",
     "record_to_json",
     "remove_part",
+    "run_path",
     "summarise",
     "write_info_files",
 ]
@@ -92,6 +94,7 @@ __getattr__ = lazy_names(
         "open_run": "reading.run_reader",
         "record_to_json": "encoding",
         "remove_part": "reading.layout",
+        "run_path": "files.urls",
         "summarise": "reading.summary",
         "write_info_files": "info_files.info_writer",
     },

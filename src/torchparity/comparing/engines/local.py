@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from torchparity.comparing.engines import Engine, Opener
 from torchparity.comparing.measuring.pair_reader import (
+    MOST_REMOTE,
     SHARED_FROM,
     PairReader,
     Progress,
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 _HANDED_OVER_FROM = 1 << 13  # elements below which waking a thread takes longer than comparing
 _MOST_AHEAD = 256  # pairs that are opened before they are read
-_MOST_REMOTE = 8  # pairs of an object store that are in memory at once
 
 
 class LocalEngine:
@@ -43,8 +43,8 @@ class LocalEngine:
         from concurrent.futures import ThreadPoolExecutor  # not loaded where no values are stored
 
         is_remote = reader.candidate.is_remote or reader.baseline.is_remote
-        with ThreadPoolExecutor(_MOST_REMOTE if is_remote else os.cpu_count()) as pool:
-            work = _Work(reader, pool, _MOST_REMOTE if is_remote else _MOST_AHEAD)
+        with ThreadPoolExecutor(MOST_REMOTE if is_remote else os.cpu_count()) as pool:
+            work = _Work(reader, pool, MOST_REMOTE if is_remote else _MOST_AHEAD)
             begin = work.begin_remote if is_remote else work.begin
             for done, (places, pair) in enumerate(reader.wanted.items()):
                 progress(done, len(reader.wanted))

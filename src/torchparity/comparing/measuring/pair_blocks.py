@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Hashable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import NamedTuple
 
-from torchparity.comparing.measuring.pair_reader import PairReader, measured
+from torchparity.comparing.measuring.pair_reader import MOST_REMOTE, PairReader, measured
 from torchparity.errors import ParityError
 from torchparity.records import PairMetrics, TensorLeaf
 from torchparity.storage import TensorFolder
@@ -61,12 +63,15 @@ def measure_block(block: PairBlock) -> BlockResult:
     for folder in (block.candidate, block.baseline):
         if not folder.path.is_dir():
             return BlockResult([], f"{platform.node()} does not see {folder.path}; all nodes must share the storage")
-    return BlockResult([_metrics(block, mine, other) for mine, other in block.pairs])
+    if block.candidate.is_remote or block.baseline.is_remote:
+        with ThreadPoolExecutor(MOST_REMOTE) as threads:
+            return BlockResult(list(threads.map(partial(_metrics, block), block.pairs)))
+    return BlockResult([_metrics(block, pair) for pair in block.pairs])
 
 
-def _metrics(block: PairBlock, mine: TensorLeaf, other: TensorLeaf) -> PairMetrics | None:
+def _metrics(block: PairBlock, pair: tuple[TensorLeaf, TensorLeaf]) -> PairMetrics | None:
     try:
-        return measured(block.candidate.stored(mine), block.baseline.stored(other))
+        return measured(block.candidate.stored(pair[0]), block.baseline.stored(pair[1]))
     except ParityError:
         return None  # whoever asked reads it again, and says what is wrong in words of its own
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 Progress = Callable[[int, int], None]  # pairs of tensors that are done, and how many there are
 Result = PairMetrics | ParityError
+MOST_REMOTE = 8  # pairs of an object store that one process has in memory at once
 SHARED_FROM = 1 << 24  # elements from which all cores work on one pair instead of one core on each
 
 

@@ -18,6 +18,7 @@ from torchparity.errors import (
 from torchparity.naming import Direction, parse_record
 from torchparity.records import Origin, Record, RunInfo, StackGroup, TensorLeaf
 from torchparity.storage.encoding.origins import OriginTable
+from torchparity.storage.files.urls import UrlPath
 from torchparity.storage.formats import TensorSource
 from torchparity.storage.reading.layout import (
     TENSOR_FOLDER,
@@ -93,8 +94,8 @@ class RunPart:
 
     @property
     def is_remote(self) -> bool:
-        """False: it lies in the file system, whose files can be mapped."""
-        return False
+        """True where it lies on an object store, whose files are fetched instead of mapped."""
+        return isinstance(self.folder, UrlPath)
 
     def record(self, name: str) -> Record:
         """Return a record by its name in any spelling."""
@@ -218,6 +219,8 @@ class RunPart:
         if self._pkl is not None:
             return self._pkl.with_suffix("")
         beside = self.folder / TENSOR_FOLDER
+        if self.is_remote:
+            return beside  # what a store's file says about this machine's folders is not followed
         if not beside.is_dir() and self.info.dump_data_dir and Path(self.info.dump_data_dir).is_dir():
             return Path(self.info.dump_data_dir)
         return beside

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchparity import plugins
+from torchparity.storage.files.urls import UrlPath
 from torchparity.storage.formats import TensorSource, load_format
 
 if TYPE_CHECKING:
@@ -24,6 +25,11 @@ class TensorFolder:
 
     def __reduce__(self) -> tuple[type[TensorFolder], tuple[Path]]:
         return TensorFolder, (self.path,)
+
+    @property
+    def is_remote(self) -> bool:
+        """True where it lies on an object store."""
+        return isinstance(self.path, UrlPath)
 
     def source_of(self, leaf: TensorLeaf) -> TensorSource:
         """Return what reads a tensor that has data in this folder."""
