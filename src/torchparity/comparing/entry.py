@@ -46,6 +46,8 @@ def compare(
     ignore: Sequence[str] = (),
     after: str | None = None,
     tolerance: float | None = None,
+    engine: str = "local",
+    address: str | None = None,
 ) -> Comparison: ...
 
 
@@ -78,6 +80,8 @@ def compare(
     ignore: Sequence[str] = (),
     after: str | None = None,
     tolerance: float | None = None,
+    engine: str = "local",
+    address: str | None = None,
 ) -> Comparison:
     """Compare two runs.
 
@@ -86,7 +90,8 @@ def compare(
     order in which they ran, by name alone, or fuzzily as msprobe does; the mappings are YAML files
     that name items and modules that belong together; `highlight` colours suspicious rows. `ignore` and `after` go
     past records where a difference is expected, each named by itself, by its module's path or by a shell pattern;
-    `tolerance` is a relative deviation that counts as rounding, in place of the derived ones.
+    `tolerance` is a relative deviation that counts as rounding, in place of the derived ones. `engine` says who
+    compares values, threads (`local`) or the Ray cluster at `address` (`ray`); the result is the same.
 
     With msprobe's mapping of `npu_json_path` and `bench_json_path` the second argument is the
     folder for the results, which are written as `formats`, with the advisor's file where
@@ -108,6 +113,8 @@ def compare(
         ignore=_patterns(ignore),
         after=after,
         tolerance=tolerance,
+        engine=engine,
+        address=address,
     )
     return compare_runs(candidate, baseline, options)
 
