@@ -129,13 +129,14 @@ ROOMS = {
     "comparing": {
         "pairing": set(),
         "measuring": {"pairing"},
+        "engines": {"measuring"},
         "precision": {"measuring", "pairing"},
         "judging.evidence": {"judging", "measuring", "pairing", "precision"},
         "judging.wording": {"judging", "precision"},
         "judging.search": {"judging", "judging.evidence", "measuring", "pairing", "precision"},
         "judging": {"judging.evidence", "judging.search", "judging.wording", "measuring", "pairing", "precision"},
         "msprobe": {"judging", "judging.evidence", "judging.wording", "measuring", "pairing"},
-        "": {"pairing", "measuring", "judging", "judging.evidence", "judging.wording", "msprobe"},
+        "": {"engines", "pairing", "measuring", "judging", "judging.evidence", "judging.wording", "msprobe"},
     },
     "check": {
         "judging": set(),

@@ -7,6 +7,7 @@ ParityError                 exit code 2: the command line prints it as one sente
 ├── MissingTorchError       torch is needed and not installed
 ├── SimulationError         the simulated NPU cannot be had here
 │   └── MissingOperatorError an operator that the simulated NPU has no kernel for
+├── EngineError             a cluster that cannot be reached, or cannot do the work
 ├── RecordingEndedError     no fault: enable_dataloader ends the training after the last step to record
 ├── RunError                something about a run folder
 │   ├── RunNotFoundError    the path does not exist or holds no run
@@ -71,6 +72,10 @@ class MissingOperatorError(SimulationError, NotImplementedError):
         super().__init__(f"the simulated NPU has no kernel for {operator}; {advice}.")
 
 
+class EngineError(ParityError):
+    """A cluster that cannot be reached, or cannot do the work."""
+
+
 class RecordingEndedError(ParityError):
     """Raised by `enable_dataloader` to end the training after the last step to record; it is no fault."""
 
@@ -109,7 +114,10 @@ class DamagedFileError(RunError):
 
     def __init__(self, path: Path | str, problem: str) -> None:
         # Text from a damaged file may be megabytes long or span lines.
-        self.path, self.problem = Path(path), " ".join(problem[: 2 * _LONGEST_QUOTE].split())
+        self.path, self.problem = (
+            path if isinstance(path, Path) else Path(path),
+            " ".join(problem[: 2 * _LONGEST_QUOTE].split()),
+        )
         super().__init__(f"{path}: {self.problem}.")
 
 

@@ -17,6 +17,7 @@ _KIND = {
     "devices": "device",
     "report.formats": "report format",
     "perturb.perturbations": "perturbation",
+    "comparing.engines": "engine",
 }
 
 

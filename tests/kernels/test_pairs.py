@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import mmap
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 
 import ml_dtypes
 import msgspec
@@ -273,6 +274,18 @@ def test_the_same_number_of_parts_gives_the_same_result():
     candidate, baseline = normal(LARGE), normal(LARGE, seed=1)
 
     assert len({str(compare_pair(candidate, baseline, parts=3)) for _ in range(5)}) == 1
+
+
+def test_a_large_pair_has_one_result_however_many_cores_there_are(monkeypatch):
+    candidate, baseline = normal(1 << 22), normal(1 << 22, seed=1)
+    results = set()
+    for cores in (1, 2, 7):
+        with ThreadPoolExecutor(cores) as threads:
+            monkeypatch.setattr(pairs, "_threads", lambda threads=threads: threads)
+            results.add(str(compare_pair(candidate, baseline)))
+
+    assert len(results) == 1
+    assert results != {str(compare_pair(candidate, baseline, parts=1))}  # sums in another order have other last digits
 
 
 def test_tensors_of_different_sizes_are_refused():

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchparity import plugins
+from torchparity.storage import run_path
 
 if TYPE_CHECKING:
     from torchparity.comparing import Alignment, Comparison, Options
@@ -25,10 +26,10 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("candidate", nargs="?", type=Path, metavar="CANDIDATE", help="run under suspicion")
-    parser.add_argument("baseline", nargs="?", type=Path, metavar="BASELINE", help="run that is trusted")
-    parser.add_argument("-tp", "--target_path", type=Path, metavar="RUN", help="CANDIDATE, as msprobe spells it")
-    parser.add_argument("-gp", "--golden_path", type=Path, metavar="RUN", help="BASELINE, as msprobe spells it")
+    parser.add_argument("candidate", nargs="?", type=run_path, metavar="CANDIDATE", help="run under suspicion")
+    parser.add_argument("baseline", nargs="?", type=run_path, metavar="BASELINE", help="run that is trusted")
+    parser.add_argument("-tp", "--target_path", type=run_path, metavar="RUN", help="CANDIDATE, as msprobe spells it")
+    parser.add_argument("-gp", "--golden_path", type=run_path, metavar="RUN", help="BASELINE, as msprobe spells it")
     parser.add_argument(
         "-i", "--input_path", type=Path, metavar="JSON", help="compare.json with npu_path and bench_path"
     )
@@ -70,6 +71,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--all-steps", action="store_true", help="every step of the runs, also where a step folder is named"
     )
+    engines = plugins.names("comparing.engines")
+    parser.add_argument("--engine", choices=engines, default="local", help="who compares values: threads, or Ray")
+    parser.add_argument("--address", metavar="HOST:PORT", help="the Ray cluster; without it Ray's own rule holds")
     parser.add_argument("--json", action="store_true", help="print the answer as one JSON object for programs")
     parser.add_argument("--format", default=None, metavar="LIST", help=f"tables to write, of {','.join(_formats())}")
     parser.add_argument("--xlsx", action="store_true", help="the same as --format xlsx")
@@ -168,7 +172,7 @@ def _asked(options: Namespace) -> tuple[Path, Path, Options, Path | None]:
         config = load_compare_config(options.input_path)
         stacks = options.stack_mode if config.stack_path else None
         settings = _settings(options, by="name", stacks=stacks, stack_path=config.stack_path)
-        return Path(config.npu_path), Path(config.bench_path), settings, options.output_path or Path("output")
+        return run_path(config.npu_path), run_path(config.bench_path), settings, options.output_path or Path("output")
     candidate, baseline = options.candidate or options.target_path, options.baseline or options.golden_path
     if (options.candidate and options.target_path) or (options.baseline and options.golden_path):
         raise ConfigError("a run is given twice: as CANDIDATE BASELINE and with -tp/-gp; use one of the two.")
@@ -198,6 +202,8 @@ def _settings(
         rank_map=parse_rank_map(options.rank_map) if options.rank_map is not None else {},
         all_steps=options.all_steps,
         writes_tables=options.output_path is not None or options.input_path is not None or options.diff_analyze,
+        engine=options.engine,
+        address=options.address,
     )
 
 

@@ -10,11 +10,12 @@ import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
+from torchparity.storage import run_path
 from torchparity.storage.formats import writable_formats
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("run", type=Path, metavar="RUN", help="run to read, from torchparity, msprobe or ptdbg")
+    parser.add_argument("run", type=run_path, metavar="RUN", help="run to read, from torchparity, msprobe or ptdbg")
     parser.add_argument("output", type=Path, metavar="OUT", help="folder for the new run")
     parser.add_argument("--to", choices=writable_formats(), required=True, help="format of the tensors")
     parser.add_argument("--overwrite", action="store_true", help="remove the run that is already in OUT")

@@ -18,6 +18,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from torchparity.storage import run_path
+
 if TYPE_CHECKING:
     from torchparity.records import Record, TensorLeaf
     from torchparity.storage import RunPart, RunReader
@@ -27,7 +29,7 @@ _MOST_CHECKSUMS = 5
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "run", type=Path, metavar="RUN", help="folder of a run, of a step or rank in it, or its dump.json"
+        "run", type=run_path, metavar="RUN", help="folder of a run, of a step or rank in it, or its dump.json"
     )
     parser.add_argument("name", nargs="?", metavar="NAME", help="a record, for example Functional.linear.0.forward")
     parser.add_argument(

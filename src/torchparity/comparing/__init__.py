@@ -2,6 +2,7 @@
 
 pairing/    which record and item of one run belongs to which of the other
 measuring/  how far two items are apart: `ItemComparison`, numbers as numbers
+engines/    who measures stored tensors: threads, or a Ray cluster
 precision/  how far rounding may take two items apart
 judging/    where the runs part and why: evidence/, search/, and wording/ for one sentence about it
 msprobe/    msprobe's columns, words, verdicts, messages, colours and files

@@ -50,6 +50,8 @@ def compare(
     after: str | None = None,
     tolerance: float | None = None,
     rank_map: str | Mapping[int, int] | None = None,
+    engine: str = "local",
+    address: str | None = None,
 ) -> Comparison: ...
 
 
@@ -83,6 +85,8 @@ def compare(
     after: str | None = None,
     tolerance: float | None = None,
     rank_map: str | Mapping[int, int] | None = None,
+    engine: str = "local",
+    address: str | None = None,
 ) -> Comparison:
     """Compare two runs.
 
@@ -92,7 +96,8 @@ def compare(
     that name items and modules that belong together; `highlight` colours suspicious rows. `ignore` and `after` go
     past records where a difference is expected, each named by itself, by its module's path or by a shell pattern;
     `tolerance` is a relative deviation that counts as rounding, in place of the derived ones. `rank_map` ("0:4,1:5")
-    says which rank is compared with which of the baseline, by default those of the same number.
+    says which rank is compared with which of the baseline, by default those of the same number. `engine` says who
+    compares values, threads (`local`) or the Ray cluster at `address` (`ray`); the result is the same.
 
     With msprobe's mapping of `npu_json_path` and `bench_json_path` the second argument is the
     folder for the results, which are written as `formats`, with the advisor's file where
@@ -115,6 +120,8 @@ def compare(
         after=after,
         tolerance=tolerance,
         rank_map=given_rank_map(rank_map),
+        engine=engine,
+        address=address,
     )
     return compare_runs(candidate, baseline, options)
 

@@ -24,6 +24,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     `rank_map` names ranks of the candidate with those of the baseline, by default those of the same number; `all_steps`
     asks for every step of the runs where a step is named. `writes_tables` says that tables will be wanted, so that
     what they need can be loaded while values are compared.
+    `engine` is who measures pairs of tensors, at `address` where it is a cluster.
     """
 
     by: Alignment = "order"
@@ -39,6 +40,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     rank_map: Mapping[int, int] = msgspec.field(default_factory=dict)
     all_steps: bool = False
     writes_tables: bool = False
+    engine: str = "local"
+    address: str | None = None
 
     def __post_init__(self) -> None:
         if self.tolerance is not None and not 0 <= self.tolerance < math.inf:

@@ -8,6 +8,8 @@ from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from torchparity.comparing.engines import Engine
+from torchparity.comparing.engines.local import LocalEngine
 from torchparity.comparing.measuring.checksums import compare_checksums
 from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.comparing.measuring.mode import mode_of
@@ -34,24 +36,40 @@ if TYPE_CHECKING:
 
     from torchparity.comparing.msprobe.rows import Judgement, TableRow
 
+_THREADS = LocalEngine()
+
 
 class PartComparison:
-    """One step of one rank, compared.
+    """One step of one rank, whose records are paired and whose items are compared by `measure`.
 
-    `pairs` are the records of both runs, `groups` their items with what comparing them gave, by pair, and
-    `comparisons` the same in one list.
+    `pairs` are the records of both runs.
     """
 
-    def __init__(
-        self, candidate: RunPart, baseline: RunPart, options: Options, progress: Progress = lambda done, of: None
-    ) -> None:
+    def __init__(self, candidate: RunPart, baseline: RunPart, options: Options, engine: Engine = _THREADS) -> None:
         self.candidate, self.baseline, self._options = candidate, baseline, options
         self.mode, self.notes = mode_of(candidate, baseline)
         by_partner = with_partner_names(baseline.records, options.module_partners)
         self._renamed_baseline = renamed_modules(by_partner, options.cell_mapping, candidate.records)
         self.pairs = self._align()
-        self.groups = self._compare(progress)
-        self.comparisons = list(chain.from_iterable(self.groups))
+        self._item_pairs, self._engine = self._paired_items(), engine
+        self._values: ValueComparer | None = None
+        if self.mode == "values":
+            self._values = ValueComparer(candidate, baseline, chain.from_iterable(self._item_pairs))
+            engine.begin(self._values.reader)
+
+    @cached_property
+    def groups(self) -> list[list[ItemComparison]]:
+        """The items of each pair of records, with what comparing them gave; measured here where `measure` was not."""
+        return self._compared(lambda done, of: None)
+
+    @cached_property
+    def comparisons(self) -> list[ItemComparison]:
+        """The same in one list."""
+        return list(chain.from_iterable(self.groups))
+
+    def measure(self, progress: Progress = lambda done, of: None) -> None:
+        """Compare the items of every pair of records; what was opened for it is closed."""
+        self.groups = self._compared(progress)
 
     @property
     def rank(self) -> int:
@@ -149,24 +167,24 @@ class PartComparison:
             return pairs
         return paired_by_parameter(self.candidate, self.baseline, pairs)
 
-    def _compare(self, progress: Progress) -> list[list[ItemComparison]]:
-        """Compare the items of every pair of records."""
+    def _paired_items(self) -> list[list[ItemPair]]:
         groups = [item_pairs(pair.candidate, pair.baseline, is_fuzzy=pair.how == "fuzzy") for pair in self.pairs]
-        if self._options.data_mapping:
-            groups = mapped_pairs(groups, self._options.data_mapping, self.baseline.records)
-        compare = compare_statistics if self.mode == "statistics" else compare_checksums
-        if self.mode == "values":
-            compare = self._values(groups, progress).compare
-        compared = [[compare(pair) for pair in group] for group in groups]
-        if self._options.rank_map:
-            return [with_partner_ranks(group, self._options.rank_map) for group in compared]
-        return compared
+        mapping = self._options.data_mapping
+        return mapped_pairs(groups, mapping, self.baseline.records) if mapping else groups
 
-    def _values(self, groups: Sequence[Sequence[ItemPair]], progress: Progress) -> ValueComparer:
-        values = ValueComparer(self.candidate, self.baseline)
-        meanwhile = _load_tables if self._options.writes_tables else _load_nothing
-        values.read_ahead(chain.from_iterable(groups), progress, meanwhile)
-        return values
+    def _compared(self, progress: Progress) -> list[list[ItemComparison]]:
+        compare = compare_statistics if self.mode == "statistics" else compare_checksums
+        if self._values is not None:
+            meanwhile = _load_tables if self._options.writes_tables else _load_nothing
+            self._engine.finish(self._values.reader, progress, meanwhile)
+            compare = self._values.compare
+        groups = [[compare(pair) for pair in group] for group in self._item_pairs]
+        self.candidate.release_files()
+        self.baseline.release_files()
+        self._item_pairs, self._values = [], None
+        if self._options.rank_map:
+            return [with_partner_ranks(group, self._options.rank_map) for group in groups]
+        return groups
 
 
 class _Stacks(dict[str, Sequence[str]]):

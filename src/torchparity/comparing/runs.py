@@ -10,6 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from torchparity.comparing.engines import open_engine
 from torchparity.comparing.judging.evidence.coverage import (
     Coverage,
     has_compared,
@@ -26,7 +27,7 @@ from torchparity.comparing.part import PartComparison
 from torchparity.comparing.part_pairs import pair_parts, run_of
 from torchparity.comparing.rank_summary import RankSummary, rank_summaries
 from torchparity.comparing.result_names import FileNames
-from torchparity.storage import open_run
+from torchparity.storage import RunPart, open_run
 
 if TYPE_CHECKING:
     import polars as pl
@@ -220,7 +221,8 @@ def compare_runs(
     """Compare every step and rank that both runs have; what only one has is a note."""
     if options.all_steps:
         candidate, baseline = run_of(candidate), run_of(baseline)
-    found = pair_parts(open_run(candidate), open_run(baseline), options.rank_map)
+    left, right = open_run(candidate), open_run(baseline)
+    found = pair_parts(left, right, options.rank_map)
     pairs, notes = found.pairs, [*found.notes]
     if {part.info.tool == "msprobe" for pair in pairs[:1] for part in pair} == {True, False}:
         notes.append("one run alone is msprobe's, which has wrong gradients of some calls: trust forward records more.")
@@ -228,13 +230,23 @@ def compare_runs(
     refuse_unknown_patterns(options.patterns, records)
     if options.stack_path and len(pairs) == 1:
         pairs[0][0].use_stacks(Path(options.stack_path))
+    parts = _compared(pairs, options, show)
+    for part in parts:
+        notes += [f"step {part.step}, rank {part.rank}: {note}" for note in part.notes]
+        notes += [f"candidate: {problem}" for problem in part.candidate.problems]
+        notes += [f"baseline: {problem}" for problem in part.baseline.problems]
+    return Comparison(left.path, right.path, parts, notes, options=options, parts_alone=found.alone)
+
+
+def _compared(pairs: Sequence[tuple[RunPart, RunPart]], options: Options, show: Show) -> list[PartComparison]:
+    """Pair the records of all parts, then measure them: an engine that reaches further works on many at once."""
     parts = []
-    for mine, other in pairs:
-        what = f"comparing step {mine.step}, rank {mine.rank}"
-        show(what, 0, 0)
-        part = PartComparison(mine, other, options, partial(show, what))
-        notes += [f"step {mine.step}, rank {mine.rank}: {note}" for note in part.notes]
-        notes += [f"candidate: {problem}" for problem in mine.problems]
-        notes += [f"baseline: {problem}" for problem in other.problems]
-        parts.append(part)
-    return Comparison(Path(candidate), Path(baseline), parts, notes, options=options, parts_alone=found.alone)
+    with open_engine(options.engine, options.address) as engine:
+        for mine, other in pairs:
+            show(f"reading step {mine.step}, rank {mine.rank}", 0, 0)
+            parts.append(PartComparison(mine, other, options, engine))
+        for part in parts:
+            what = f"comparing step {part.step}, rank {part.rank}{engine.where}"
+            show(what, 0, 0)
+            part.measure(partial(show, what))
+    return parts

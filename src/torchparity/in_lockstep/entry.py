@@ -98,6 +98,7 @@ def _compared(candidate: ModelRunner, baseline: ModelRunner, options: Options, n
     mine, other = candidate.take(), baseline.take()
     refuse_unknown_patterns(options.patterns, ((name, mine.construct) for name in mine.records))
     part = PartComparison(mine, other, options)
+    part.measure()
     notes += part.notes
     for side, recorded in (("candidate", mine), ("baseline", other)):
         notes += [f"{side}: {sentence}" for sentence in recorded.missing]

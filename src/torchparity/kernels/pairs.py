@@ -24,7 +24,8 @@ from torchparity.kernels.numba_loops.crc import compiled_crc
 from torchparity.records import PairMetrics
 from torchparity.tensors import DTYPES, HostTensor, release_pages
 
-_PARALLEL_PAIR_FROM = 1 << 18  # elements from which a second core is worth waking
+_PART = 1 << 20  # elements of the smallest part that a core is woken for
+_MOST_PARTS = 64
 _WINDOW = 1 << 22  # elements between two releases of mapped memory
 _RELEASED_FROM = 1 << 20  # bytes; the call costs as much as comparing a few thousand numbers
 # Squares of float64 leave float64 beyond these sums; a second pass then works on numbers times 2**600 or 2**-600.
@@ -58,14 +59,14 @@ Checksums = npt.NDArray[np.uint32]
 def compare_pair(candidate: HostTensor, baseline: HostTensor, *, parts: int | None = None) -> PairMetrics:
     """Return the metrics of two tensors with equally many elements; raise ValueError for any others.
 
-    `parts` is how many threads share the work, by default one for each core if the tensors are large. The
-    same number of parts always gives the same result.
+    `parts` is how many parts the cores share, by default several if the tensors are large. The same number of
+    parts always gives the same result; the default depends on the size alone, so that every machine has the same.
     """
     left, right = _Side(candidate), _Side(baseline)
     if left.count != right.count:
         raise ValueError(f"{left.count} elements cannot be compared with {right.count}")
     if parts is None:
-        parts = _cores() if left.count >= _PARALLEL_PAIR_FROM else 1
+        parts = max(1, min(_MOST_PARTS, left.count // _PART))
     return _compared(left, right, parts, _row(left, right, parts, _ONES))
 
 
@@ -127,9 +128,11 @@ def _row(left: _Side, right: _Side, parts: int, scales: Scales) -> Row:
     """Return the row of sums of a pair, each part computed in a thread."""
     bounds = [left.count * part // parts // 2 * 2 for part in range(parts)]  # even: a byte may hold two numbers
     bounds.append(left.count)
-    others = [_threads().submit(_part, left, right, bounds[part], bounds[part + 1], scales) for part in range(1, parts)]
-    row = _part(left, right, bounds[0], bounds[1], scales)
-    for other in others:
+    if parts == 1:
+        return _part(left, right, bounds[0], bounds[1], scales)
+    rows = [_threads().submit(_part, left, right, bounds[part], bounds[part + 1], scales) for part in range(parts)]
+    row = rows[0].result()
+    for other in rows[1:]:
         _join(row, other.result())
     return row
 
@@ -228,7 +231,7 @@ def _cores() -> int:
 @cache
 def _threads() -> ThreadPoolExecutor:
     """Return the threads that share large tensors; numba's own take milliseconds to meet on a busy machine."""
-    return ThreadPoolExecutor(max(1, _cores() - 1), "torchparity-pairs")
+    return ThreadPoolExecutor(_cores(), "torchparity-pairs")
 
 
 if hasattr(os, "register_at_fork"):

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from torchparity.storage.convert import Conversion, convert_run
     from torchparity.storage.encoding import EncodedRecord, OriginTable, record_to_json
     from torchparity.storage.files.stored_tensor import MappedTensor, StoredTensor
+    from torchparity.storage.files.urls import run_path
     from torchparity.storage.formats import TensorFormat, TensorSink, TensorSource
     from torchparity.storage.info_files.info_part import InfoPart, open_info_files
     from torchparity.storage.info_files.info_writer import InfoWriter, write_info_files
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from torchparity.storage.reading.run_part import RunPart
     from torchparity.storage.reading.run_reader import RunReader, open_run
     from torchparity.storage.reading.summary import nonfinite_records, summarise
+    from torchparity.storage.reading.tensor_folder import TensorFolder
     from torchparity.storage.writing.run_writer import RunWriter
     from torchparity.storage.writing.shared_tensor import SharedTensor
     from torchparity.storage.writing.space_limit import DiskUsage
@@ -51,6 +53,7 @@ __all__ = [
     "SharedTensor",
     "StepReport",
     "StoredTensor",
+    "TensorFolder",
     "TensorFormat",
     "TensorSink",
     "TensorSource",
@@ -61,6 +64,7 @@ __all__ = [
     "open_run",
     "record_to_json",
     "remove_part",
+    "run_path",
     "summarise",
     "write_info_files",
     "write_run_ut_settings",
@@ -83,6 +87,7 @@ __getattr__ = lazy_names(
         "SharedTensor": "writing.shared_tensor",
         "StepReport": "writing.step_report",
         "StoredTensor": "files.stored_tensor",
+        "TensorFolder": "reading.tensor_folder",
         "TensorFormat": "formats",
         "TensorSink": "formats",
         "TensorSource": "formats",
@@ -93,6 +98,7 @@ __getattr__ = lazy_names(
         "open_run": "reading.run_reader",
         "record_to_json": "encoding",
         "remove_part": "reading.layout",
+        "run_path": "files.urls",
         "summarise": "reading.summary",
         "write_info_files": "info_files.info_writer",
         "write_run_ut_settings": "info_files.run_ut_settings",

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from torchparity.errors import DamagedFileError, RunWriteError
+from torchparity.storage.files.urls import UrlPath
 
 _LARGEST = 64 << 20
 _NAME = "checksums_rank{rank}.jsonl"
@@ -45,7 +46,8 @@ def checksum_file(folder: Path, rank: int) -> Path:
 
 def ranks_with_checksums(folder: Path) -> list[int]:
     """Return the ranks that have a file of checksums in a folder."""
-    if not os.path.isdir(folder):  # which answers for whatever is no path, too
+    # os.path.isdir answers for whatever is no path, too.
+    if not (folder.is_dir() if isinstance(folder, UrlPath) else os.path.isdir(folder)):
         return []
     numbers = (file.stem.removeprefix("checksums_rank") for file in folder.glob(_NAME.format(rank="*")))
     return sorted(int(number) for number in numbers if number.isdecimal() and len(number) < 8)

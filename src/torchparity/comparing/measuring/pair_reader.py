@@ -1,63 +1,47 @@
-"""Reads pairs of stored tensors and compares them on all cores, every content once, verified while it is read."""
+"""Pairs of stored tensors of one part and their metrics: every content once, verified while it is read."""
 
 from __future__ import annotations
 
 import math
-import os
-from collections import deque
 from collections.abc import Callable, Hashable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from torchparity.errors import ParityError
 from torchparity.records import Leaf, PairMetrics, TensorLeaf
 from torchparity.storage import RunPart
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future, ThreadPoolExecutor
-
     from torchparity.storage import MappedTensor, StoredTensor
 
 Progress = Callable[[int, int], None]  # pairs of tensors that are done, and how many there are
 Result = PairMetrics | ParityError
-_SHARED_FROM = 1 << 24  # elements from which all cores work on one pair instead of one core on each
-_HANDED_OVER_FROM = 1 << 13  # elements below which waking a thread takes longer than comparing
-_MOST_AHEAD = 256  # pairs that are opened before they are read
+MOST_REMOTE = 8  # pairs of an object store that one process has in memory at once
+SHARED_FROM = 1 << 24  # elements from which all cores work on one pair instead of one core on each
 
 
 class PairReader:
-    """Compares tensors of two parts; identical pairs of tensors are compared only once.
+    """The tensors of two parts that are to be compared, and what comparing them gave.
 
-    Two tensors of one run are taken to be equal where size, layout and CRC-32 are; a result is used again only where
-    that holds on both sides. See docs/decisions/0013.
+    An engine measures what `wanted` has and puts the results here; what it leaves out is measured when it is asked
+    for. Two tensors of one run are taken to be equal where size, layout and CRC-32 are; a result is used again only
+    where that holds on both sides. See docs/decisions/0013.
     """
 
-    def __init__(self, candidate: RunPart, baseline: RunPart) -> None:
-        self._candidate, self._baseline = candidate, baseline
+    def __init__(
+        self, candidate: RunPart, baseline: RunPart, pairs: Iterable[tuple[TensorLeaf, TensorLeaf]] = ()
+    ) -> None:
+        self.candidate, self.baseline = candidate, baseline
+        self.wanted = {_cache_key(*pair): pair for pair in pairs}
         self._results: dict[Hashable, Result] = {}
         self._contents: dict[Hashable, Hashable] = {}  # of both sides, by the places of a pair
-        self._begun: set[Hashable] = set()
 
-    def read_ahead(
-        self, pairs: Iterable[tuple[TensorLeaf, TensorLeaf]], progress: Progress, meanwhile: Callable[[], None]
-    ) -> None:
-        """Compare many pairs on all cores, so that `metrics` finds them done.
+    def place(self, places: Hashable, content: Hashable) -> None:
+        """Note the content of a pair: pairs of one content have one result."""
+        self._contents[places] = content
 
-        `meanwhile` is called when all files are open and the other threads still compare.
-        """
-        from concurrent.futures import ThreadPoolExecutor  # not loaded where no values are stored
-
-        wanted = {_cache_key(*pair): pair for pair in pairs}
-        running: deque[tuple[Hashable, Future[Result]]] = deque()
-        # This thread alone opens files: two that do so hand the interpreter lock to each other at every system call.
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            for done, (places, pair) in enumerate(wanted.items()):
-                progress(done, len(wanted))
-                self._begin(places, *pair, pool, running)
-                while len(running) > _MOST_AHEAD:
-                    self._finish_one(running)
-            meanwhile()
-            while running:
-                self._finish_one(running)
+    def put(self, content: Hashable, result: Result) -> None:
+        """Take the result of a content, or of a pair by its places."""
+        self._results[content] = result
 
     def metrics(self, mine: TensorLeaf, other: TensorLeaf) -> PairMetrics:
         """Return the metrics of a pair; raise `ParityError` where one side cannot be read."""
@@ -66,7 +50,7 @@ class PairReader:
         result = self._results.get(content)
         if result is None or (isinstance(result, ParityError) and content != places):
             # Another file of this content could not be read; this one may be whole.
-            result = self._results[content] = self._by_all_cores(mine, other)
+            result = self._results[content] = measured(self.candidate.stored(mine), self.baseline.stored(other))
         if isinstance(result, ParityError):
             raise result
         return result
@@ -75,55 +59,34 @@ class PairReader:
         """Return the distance of two tensors of whole numbers, computed exactly; 0 for those of different dtypes."""
         if not isinstance(mine, TensorLeaf) or not isinstance(other, TensorLeaf) or mine.dtype != other.dtype:
             return 0.0
-        left, right = self._candidate.tensor(mine).array, self._baseline.tensor(other).array
+        left, right = self.candidate.tensor(mine).array, self.baseline.tensor(other).array
         apart = left != right
         pairs = zip(left[apart].tolist(), right[apart].tolist(), strict=True)
         return math.sqrt(sum((first - second) ** 2 for first, second in pairs))
 
-    def _finish_one(self, running: deque[tuple[Hashable, Future[Result]]]) -> None:
-        content, future = running.popleft()
-        self._results[content] = future.result()
 
-    def _begin(
-        self, places: Hashable, mine: TensorLeaf, other: TensorLeaf, pool: ThreadPoolExecutor, running: deque[Any]
-    ) -> None:
-        """Have a pair compared, unless its content has been or one of its files cannot be read."""
-        content = places
-        try:
-            left, right = self._candidate.stored(mine), self._baseline.stored(other)
-            if left.content is not None and right.content is not None:
-                content = self._contents[places] = left.content, right.content
-            if content in self._begun or mine.numel >= _SHARED_FROM:
-                return  # `metrics` reads the largest, by all cores
-            self._begun.add(content)
-            work = left, left.map(), right, right.map()
-        except ParityError as error:
-            self._results[content] = error
-            return
-        if mine.numel < _HANDED_OVER_FROM:
-            self._results[content] = _by_one_core(*work)
-        else:
-            running.append((content, pool.submit(_by_one_core, *work)))
-
-    def _by_all_cores(self, mine: TensorLeaf, other: TensorLeaf) -> PairMetrics:
-        from torchparity.kernels.pairs import compare_pair  # loads the compiler, which other modes do without
-
-        return compare_pair(self._candidate.tensor(mine), self._baseline.tensor(other))
+def measured(left: StoredTensor, right: StoredTensor) -> PairMetrics:
+    """Read two stored tensors and compare them; raise `ParityError` where one is not what was written."""
+    return measured_mapped(left, left.map(), right, right.map())
 
 
-def _by_one_core(left: StoredTensor, mine: MappedTensor, right: StoredTensor, other: MappedTensor) -> Result:
-    """Compare two stored tensors within one thread, and check their bytes while they are in the cache."""
-    from torchparity.kernels.pairs import compare_checked, compare_pair
+def measured_mapped(left: StoredTensor, mine: MappedTensor, right: StoredTensor, other: MappedTensor) -> PairMetrics:
+    """Compare two mapped tensors, in one thread but for the largest, which all cores share.
 
-    try:
-        if mine.is_whole and other.is_whole:
-            metrics, checksums = compare_checked(mine.tensor, other.tensor)
-            left.check(checksums[0])
-            right.check(checksums[1])
-            return metrics
-        return compare_pair(left.verified(), right.verified(), parts=1)
-    except ParityError as error:
-        return error
+    The bytes of whole tensors are checked while they are in the cache. The result depends on the tensors alone, not
+    on the machine's number of cores.
+    """
+    from torchparity.kernels.pairs import compare_checked, compare_pair  # loads the compiler
+
+    is_shared = mine.tensor.array.size >= SHARED_FROM
+    if mine.is_whole and other.is_whole and not is_shared:
+        metrics, checksums = compare_checked(mine.tensor, other.tensor)
+        left.check(checksums[0])
+        right.check(checksums[1])
+        return metrics
+    left.check_mapped(mine)
+    right.check_mapped(other)
+    return compare_pair(mine.tensor, other.tensor, parts=None if is_shared else 1)
 
 
 def _cache_key(mine: TensorLeaf, other: TensorLeaf) -> Hashable:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from torchparity.comparing.measuring.deviation import (
     deviation_of_statistics,
@@ -13,7 +13,7 @@ from torchparity.comparing.measuring.deviation import (
 )
 from torchparity.comparing.measuring.item_comparison import ItemComparison, NotCompared, Reason
 from torchparity.comparing.measuring.numbers import are_floats
-from torchparity.comparing.measuring.pair_reader import PairReader, Progress
+from torchparity.comparing.measuring.pair_reader import PairReader
 from torchparity.comparing.pairing.items import ItemPair, Side
 from torchparity.errors import InternalError, ParityError
 from torchparity.records import Leaf, PairMetrics, TensorLeaf
@@ -26,16 +26,9 @@ _LARGEST_EXACT = 1 << 53
 class ValueComparer:
     """Compares stored tensors; those that many items share are read once."""
 
-    def __init__(self, candidate: RunPart, baseline: RunPart) -> None:
-        self._reader = PairReader(candidate, baseline)
-
-    def read_ahead(self, pairs: Iterable[ItemPair], progress: Progress, meanwhile: Callable[[], None]) -> None:
-        """Compare the tensors of many pairs on all cores, so that `compare` finds them done.
-
-        `meanwhile` is called when all files are open and the other threads still compare.
-        """
+    def __init__(self, candidate: RunPart, baseline: RunPart, pairs: Iterable[ItemPair] = ()) -> None:
         tensors = (leaves for pair in pairs if (leaves := _comparable(pair)) is not None)
-        self._reader.read_ahead(tensors, progress, meanwhile)
+        self.reader = PairReader(candidate, baseline, tensors)
 
     def compare(self, pair: ItemPair) -> ItemComparison:
         """Return the metrics of two items, or why there are none.
@@ -54,7 +47,7 @@ class ValueComparer:
         if isinstance(outcome, PairMetrics):
             deviation = deviation_of_values(other, outcome)
             if not deviation and _exceed_floats(mine, other):
-                deviation = self._reader.distance_of_integers(mine.leaf, other.leaf) / (finite_norm(other) or 1.0)
+                deviation = self.reader.distance_of_integers(mine.leaf, other.leaf) / (finite_norm(other) or 1.0)
             return ItemComparison(pair, outcome, deviation)
         return ItemComparison(pair, outcome, math.inf if outcome.reason is Reason.OTHER_SHAPE else None)
 
@@ -66,7 +59,7 @@ class ValueComparer:
         if not mine.numel:
             return NotCompared(Reason.EMPTY)
         try:
-            return self._reader.metrics(mine, other)
+            return self.reader.metrics(mine, other)
         except ParityError as error:
             return NotCompared(Reason.UNREADABLE, str(error))
 

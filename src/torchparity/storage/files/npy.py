@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 from typing import Any, Literal
@@ -14,7 +13,7 @@ from torchparity.errors import DamagedFileError
 from torchparity.records import TensorLeaf
 from torchparity.storage.files.mapped import map_file
 from torchparity.storage.files.stored_tensor import MappedTensor, StoredTensor
-from torchparity.storage.files.untrusted import inside, open_plain
+from torchparity.storage.files.untrusted import inside, look_for
 from torchparity.tensors import DTYPES, HostTensor
 
 _MAGIC = b"\x93NUMPY"
@@ -65,4 +64,4 @@ class NpySource:
         return StoredTensor(None, None, self._folder, "", lambda: MappedTensor(tensor, tensor.raw()))
 
     def look(self, leaf: TensorLeaf) -> None:
-        os.close(open_plain(inside(self._folder, leaf.data_name or "", "the .pkl file")))
+        look_for(inside(self._folder, leaf.data_name or "", "the .pkl file"))

@@ -44,9 +44,13 @@ class StoredTensor(NamedTuple):
     def verified(self) -> HostTensor:
         """Read the bytes and return the tensor; raise `DamagedFileError` if they are not those that were written."""
         mapped = self.map()
+        self.check_mapped(mapped)
+        return mapped.tensor
+
+    def check_mapped(self, mapped: MappedTensor) -> None:
+        """Read the mapped bytes; raise `DamagedFileError` if they are not those that were written."""
         if self.crc32 is not None:
             self.check(crc32_of(mapped.raw))
-        return mapped.tensor
 
     def check(self, crc32: int) -> None:
         """Raise `DamagedFileError` if the bytes, whose CRC-32 this is, are not those that were written."""

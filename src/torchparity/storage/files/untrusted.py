@@ -8,6 +8,7 @@ import stat
 from pathlib import Path
 
 from torchparity.errors import DamagedFileError, RunNotFoundError, UnsafeFileError
+from torchparity.storage.files.urls import UrlPath
 
 _FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 
@@ -39,11 +40,21 @@ def open_sized(path: Path | str) -> tuple[int, int]:
 
 def read_file(path: Path) -> bytes:
     """Return the content of a plain file."""
+    if isinstance(path, UrlPath):
+        return path.read_bytes()
     with open(open_plain(path), "rb") as file:
         try:
             return file.read()
         except OSError as error:
             raise DamagedFileError(path, f"it cannot be read ({error.strerror})") from None
+
+
+def look_for(path: Path | str) -> None:
+    """Raise as opening does where there is no plain file; reads nothing of it."""
+    if not isinstance(path, UrlPath):
+        os.close(open_plain(path))
+    elif not path.is_file():
+        raise RunNotFoundError(f"{path} does not exist.")
 
 
 def inside(folder: Path, name: str, named_by: str) -> Path:

@@ -30,6 +30,7 @@ class InfoPart(RunPart):
         calls = dict(_records(forward, damage, is_backward=False))
         gradients = dict(_records(backward, damage, is_backward=True)) if backward is not None else {}
         of_gradients = {leaf.data_name for record in gradients.values() for leaf in record.tensors()}
+        self._sources: dict[str, TensorSource] = {}
         self._folders = {name: "backward" for name in of_gradients if name is not None}
         has_values = any(leaf.data_name for record in calls.values() for leaf in record.tensors())
         task = "tensor" if has_values else "statistics"

@@ -14,9 +14,10 @@ from isal import isal_zlib
 
 from torchparity.errors import DamagedFileError
 from torchparity.records import Location, TensorLeaf
-from torchparity.storage.files.mapped import map_file
+from torchparity.storage.files.mapped import open_spans
 from torchparity.storage.files.stored_tensor import MappedTensor, StoredTensor
-from torchparity.storage.files.untrusted import open_plain, open_sized, plain_name
+from torchparity.storage.files.untrusted import inside, look_for, open_sized, plain_name
+from torchparity.storage.files.urls import UrlPath
 from torchparity.storage.pickles import zip_directory
 from torchparity.storage.pickles.pickled_tensor import PickledTensor, read_pickle
 from torchparity.tensors import DTYPES, PAIRS, HostTensor
@@ -46,7 +47,7 @@ def _stored(path: Path | str, described: _Described) -> StoredTensor:
     tensor, start, (_, size, crc32), has_checksums = described
 
     def mapped() -> MappedTensor:
-        data = map_file(path)[start : start + size]
+        data = open_spans(path).span(start, start + size)
         return MappedTensor(HostTensor(tensor.dtype, _view(tensor, data, path)), data)
 
     if not has_checksums:
@@ -56,6 +57,8 @@ def _stored(path: Path | str, described: _Described) -> StoredTensor:
 
 def _described(path: Path | str, *, verify: bool) -> _Described:
     """Read everything but the values; with `verify` the description's CRC-32 is checked."""
+    if isinstance(path, UrlPath):
+        return _described_by(zip_directory.FetchedEnds(path), verify=verify)
     descriptor, size = open_sized(path)
     try:
         return _described_by(zip_directory.Ends(descriptor, size, path), verify=verify)
@@ -149,9 +152,11 @@ class PtSource:
         return _stored(path, described)
 
     def look(self, leaf: TensorLeaf) -> None:
-        os.close(open_plain(self._path(leaf)))
+        look_for(self._path(leaf))
 
-    def _path(self, leaf: TensorLeaf) -> str:
+    def _path(self, leaf: TensorLeaf) -> Path | str:
+        if isinstance(self._folder, UrlPath):
+            return inside(self._folder, leaf.data_name or "", "dump.json")
         # A text: a run has thousands of files, and making a Path takes longer than opening a file.
         return f"{self._folder}{os.sep}{plain_name(self._folder, leaf.data_name or '', 'dump.json')}"
 

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from torchparity.errors import DamagedFileError, UnsafeFileError
+from torchparity.storage.files.mapped import size_of
+from torchparity.storage.files.urls import UrlPath
 
 _END = struct.Struct("<4s4H2LH")
 _END64_LOCATOR = struct.Struct("<4sLQL")
@@ -55,6 +57,17 @@ class Ends:
             return os.pread(self.descriptor, size, first)
         except OSError as error:
             raise DamagedFileError(self.path, f"it cannot be read ({error.strerror})") from None
+
+
+class FetchedEnds(Ends):
+    """The same of a file of an object store."""
+
+    def __init__(self, path: UrlPath) -> None:
+        self._url = path
+        super().__init__(-1, size_of(path), path)
+
+    def _read(self, first: int, size: int) -> bytes:
+        return self._url.fetch(first, min(first + size, self.size))
 
 
 def entries(file: Ends) -> dict[bytes, ZipEntry]:

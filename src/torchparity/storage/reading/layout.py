@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from torchparity.errors import DamagedFileError, RunNotFoundError, RunWriteError
+from torchparity.storage.files.urls import UrlPath
 from torchparity.storage.formats import load_format, writable_formats
 
 JOURNAL = "journal.jsonl"
@@ -154,6 +155,8 @@ def _number(pattern: re.Pattern[str], name: str) -> int:
 
 
 def _first_byte(file: Path) -> bytes:
+    if isinstance(file, UrlPath):
+        return file.fetch(0, 1)
     try:
         with file.open("rb") as opened:
             return opened.read(1)

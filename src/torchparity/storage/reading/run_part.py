@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from functools import cache, cached_property
-from os.path import splitext
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchparity import plugins
 from torchparity.errors import (
     DamagedFileError,
     NotRecordedError,
@@ -20,7 +18,8 @@ from torchparity.errors import (
 from torchparity.naming import Direction, parse_record
 from torchparity.records import Origin, Record, RunInfo, StackGroup, TensorLeaf
 from torchparity.storage.encoding.origins import OriginTable
-from torchparity.storage.formats import TensorSource, load_format
+from torchparity.storage.files.urls import UrlPath
+from torchparity.storage.formats import TensorSource
 from torchparity.storage.reading.layout import (
     TENSOR_FOLDER,
     PartPath,
@@ -29,6 +28,7 @@ from torchparity.storage.reading.layout import (
     ptdbg_files,
 )
 from torchparity.storage.reading.part_files import PartContent, read_construct, read_part, read_stacks
+from torchparity.storage.reading.tensor_folder import TensorFolder
 from torchparity.text import counted
 
 if TYPE_CHECKING:
@@ -47,7 +47,6 @@ class RunPart:
 
     def __init__(self, where: PartPath) -> None:
         self.step, self.rank, self.folder, self._named_file = where.step, where.rank, where.folder, where.pkl
-        self._sources: dict[str, TensorSource] = {}
 
     def __repr__(self) -> str:
         return f"RunPart(step={self.step}, rank={self.rank}, folder={str(self.folder)!r})"
@@ -92,6 +91,11 @@ class RunPart:
             return is_finished(self.folder) or self._pkl is not None
         except OSError:
             return True  # it may not be looked into, which is another problem
+
+    @property
+    def is_remote(self) -> bool:
+        """True where it lies on an object store, whose files are fetched instead of mapped."""
+        return isinstance(self.folder, UrlPath)
 
     def record(self, name: str) -> Record:
         """Return a record by its name in any spelling."""
@@ -215,9 +219,21 @@ class RunPart:
         if self._pkl is not None:
             return self._pkl.with_suffix("")
         beside = self.folder / TENSOR_FOLDER
+        if self.is_remote:
+            return beside  # what a store's file says about this machine's folders is not followed
         if not beside.is_dir() and self.info.dump_data_dir and Path(self.info.dump_data_dir).is_dir():
             return Path(self.info.dump_data_dir)
         return beside
+
+    @cached_property
+    def tensor_files(self) -> TensorFolder:
+        """The tensors of that folder."""
+        return TensorFolder(self.tensor_folder)
+
+    def release_files(self) -> None:
+        """Close the files of tensors, whose pages count as memory; they are opened again when one is asked for."""
+        if "tensor_files" in self.__dict__:
+            self.tensor_files.release()
 
     def stored_bytes(self) -> int:
         """Return the size on disk of this part: records and tensors."""
@@ -231,11 +247,7 @@ class RunPart:
     def _source(self, leaf: TensorLeaf) -> TensorSource:
         if leaf.data_name is None:
             raise NotRecordedError("values of", f"a {leaf.dtype} tensor", [], f"{self.folder} (task {self.info.task})")
-        suffix = ".safetensors" if leaf.stored_in else splitext(leaf.data_name)[1]
-        kind = _formats_by_suffix().get(suffix, "pt")
-        if kind not in self._sources:
-            self._sources[kind] = load_format(kind).source(self.tensor_folder)
-        return self._sources[kind]
+        return self.tensor_files.source_of(leaf)
 
     @cached_property
     def _pkl(self) -> Path | None:
@@ -249,11 +261,6 @@ class RunPart:
             return read_part(self.folder, self._pkl)
         except OSError as error:
             raise DamagedFileError(error.filename or self.folder, f"it cannot be read ({error.strerror})") from None
-
-
-@cache
-def _formats_by_suffix() -> dict[str, str]:
-    return {load_format(name).suffix: name for name in plugins.names("storage.formats")}
 
 
 def _direction_of(record: str) -> Direction:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from torchparity.errors import NotRecordedError
+from torchparity.storage.files.urls import run_path
 from torchparity.storage.reading.layout import find_parts
 from torchparity.storage.reading.run_part import RunPart
 
 
 def open_run(path: str | Path) -> RunReader:
-    """Open a run by its folder, a step or rank folder in it, or a dump.json, debug.json or .pkl file."""
-    return RunReader(Path(path))
+    """Open a run by its folder, a step or rank folder in it, or a dump.json, debug.json or .pkl file; URLs too."""
+    return RunReader(run_path(path))
 
 
 class RunReader:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from torchparity.errors import DamagedFileError
-from torchparity.storage.files.mapped import map_file
+from torchparity.storage.files.mapped import open_spans
 from torchparity.tensors import DTYPES
 
 # Code in the header -> torch's name. What the format lacks is stored as U8.
@@ -47,18 +47,18 @@ class ShardEntry(msgspec.Struct, frozen=True):
 
 
 class Shard:
-    """One mapped file: its header, checked against its size."""
+    """One file: its header, checked against its size."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._bytes = map_file(path)
-        if self._bytes.size < 8:
+        self._file = open_spans(path)
+        if self._file.size < 8:
             raise DamagedFileError(path, "it is too short to be a safetensors file")
-        header_size = int.from_bytes(self._bytes[:8].tobytes(), "little")
+        header_size = int.from_bytes(self._file.span(0, 8).tobytes(), "little")
         self._start = 8 + header_size
-        if self._start > self._bytes.size:
-            raise DamagedFileError(path, f"its header claims {header_size} bytes, the file has {self._bytes.size}")
-        self._entries = self._decode_header(self._bytes[8 : self._start].tobytes())
+        if self._start > self._file.size:
+            raise DamagedFileError(path, f"its header claims {header_size} bytes, the file has {self._file.size}")
+        self._entries = self._decode_header(self._file.span(8, self._start).tobytes())
 
     def _decode_header(self, header: bytes) -> dict[str, ShardEntry]:
         try:
@@ -72,13 +72,18 @@ class Shard:
         """Return where in the file the bytes of a tensor begin."""
         return self._start + self._entries[key].data_offsets[0]
 
-    def bytes_of(self, key: str) -> tuple[npt.NDArray[np.uint8], ShardEntry]:
-        """Return the bytes of one tensor, after checking that they fit its dtype and shape."""
+    def bytes_of(self, key: str) -> npt.NDArray[np.uint8]:
+        """Return the bytes of one tensor; read here where they are not mapped."""
+        first, last = self.entry_of(key).data_offsets
+        return self._file.span(self._start + first, self._start + last)
+
+    def entry_of(self, key: str) -> ShardEntry:
+        """Return the entry of one tensor, after checking that its bytes are there and fit its dtype and shape."""
         entry = self._entries.get(key)
         if entry is None:
             raise DamagedFileError(self.path, f"it holds no tensor {key!r}")
         first, last = entry.data_offsets
-        if not 0 <= first <= last <= self._bytes.size - self._start:
+        if not 0 <= first <= last <= self._file.size - self._start:
             raise DamagedFileError(
                 self.path, f"tensor {key!r} claims bytes {first} to {last}, which the file does not have"
             )
@@ -88,7 +93,7 @@ class Shard:
             raise DamagedFileError(
                 self.path, f"tensor {key!r} of shape {entry.shape} does not fit its {last - first} bytes"
             )
-        return self._bytes[self._start + first : self._start + last], entry
+        return entry
 
 
 def bytes_needed(dtype: str, shape: list[int] | tuple[int, ...]) -> int:

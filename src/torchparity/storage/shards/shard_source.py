@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from torchparity.errors import DamagedFileError
 from torchparity.records import Location, TensorLeaf
 from torchparity.storage.files.stored_tensor import MappedTensor, StoredTensor
 from torchparity.storage.files.untrusted import inside
+from torchparity.storage.files.urls import UrlPath
 from torchparity.storage.shards.shard_reader import CODES, NATIVE, Shard, bytes_needed
 from torchparity.tensors import DTYPES, HostTensor
 
@@ -34,15 +36,14 @@ class ShardSource:
         shard = self._shards.get(where.file)
         if shard is None:
             shard = self._shards[where.file] = Shard(inside(self._folder, where.file, "dump.json"))
-        raw, entry = shard.bytes_of(where.key)
-        self._refuse_mismatch(leaf, raw.size, CODES[entry.dtype], shard.path, where.key)
-        try:
-            tensor = HostTensor(leaf.dtype, raw.view(DTYPES[leaf.dtype]).reshape(leaf.shape))
-        except (ValueError, OverflowError):  # an empty tensor with a size that no address has
-            raise DamagedFileError(shard.path, f"no tensor has the shape {list(leaf.shape)} of {where.key!r}") from None
+        entry = shard.entry_of(where.key)
+        size = entry.data_offsets[1] - entry.data_offsets[0]
+        self._refuse_mismatch(leaf, size, CODES[entry.dtype], shard.path, where.key)
         changed = f"the bytes of tensor {where.key!r} have changed since they were written"
         content = where, leaf.dtype, leaf.shape
-        return StoredTensor(content, _number(where.crc32), shard.path, changed, lambda: MappedTensor(tensor, raw))
+        return StoredTensor(
+            content, _number(where.crc32), shard.path, changed, partial(_mapped, shard, where.key, leaf)
+        )
 
     @staticmethod
     def _refuse_mismatch(leaf: TensorLeaf, size: int, stored: str, path: Path, key: str) -> None:
@@ -55,7 +56,17 @@ class ShardSource:
             raise DamagedFileError(path, f"tensor {key!r} has {size} bytes, too many or too few for {wanted}")
 
     def look(self, leaf: TensorLeaf) -> None:
-        self.read(leaf, verify=False)  # maps, touches no values
+        stored = self.stored(leaf)
+        if not isinstance(self._folder, UrlPath):
+            stored.map()  # touches no values
+
+
+def _mapped(shard: Shard, key: str, leaf: TensorLeaf) -> MappedTensor:
+    raw = shard.bytes_of(key)
+    try:
+        return MappedTensor(HostTensor(leaf.dtype, raw.view(DTYPES[leaf.dtype]).reshape(leaf.shape)), raw)
+    except (ValueError, OverflowError):  # an empty tensor with a size that no address has
+        raise DamagedFileError(shard.path, f"no tensor has the shape {list(leaf.shape)} of {key!r}") from None
 
 
 def _number(crc32: str) -> int:

@@ -1,0 +1,1 @@
+"""Tests of who measures the pairs of tensors."""

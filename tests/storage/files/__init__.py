@@ -1,0 +1,1 @@
+"""Tests of files that nobody vouches for, here and on object stores."""
