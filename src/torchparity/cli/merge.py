@@ -30,11 +30,14 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
+    from torchparity.cli.terminal.collection import no_collection
     from torchparity.merging import merge_results, read_config
     from torchparity.text import one_line
 
     config = read_config(options.config_path)
-    for merged in merge_results(options.input_dir, options.output_dir, config, worst=options.worst):
+    with no_collection():
+        workbooks = merge_results(options.input_dir, options.output_dir, config, worst=options.worst)
+    for merged in workbooks:
         for note in merged.notes:
             print(f"torchparity: {one_line(note)}", file=sys.stderr)
         print(f"{merged.sentence}: {merged.path}")
