@@ -155,8 +155,9 @@ class Comparison:
         """Return how many items were compared by what: values, statistics, checksums, shapes, arguments."""
         return counted_by_measure(self.comparisons)
 
+    @cached_property
     def rank_summaries(self) -> list[RankSummary]:
-        """Return how many rows of each step and rank differ, and which is the first."""
+        """How many rows of each step and rank differ, and which is the first."""
         return rank_summaries(self.parts, self.first_divergence)
 
     def write(
@@ -178,7 +179,7 @@ class Comparison:
         files, notes = write_tables(self.parts, names, Path(folder), formats, advice=told)
         self.notes += notes
         if names.has_ranks:
-            files += write_summary(self.rank_summaries(), names, Path(folder), formats)
+            files += write_summary(self.rank_summaries, names, Path(folder), formats)
         return files
 
     def write_analysis(self, folder: str | Path) -> list[Path]:
