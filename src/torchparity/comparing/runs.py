@@ -220,7 +220,7 @@ def compare_runs(
 ) -> Comparison:
     """Compare every step and rank that both runs have; what only one has is a note."""
     if options.all_steps:
-        candidate, baseline = run_of(candidate), run_of(baseline)
+        candidate, baseline = (run_of(open_run(path).path) for path in (candidate, baseline))
     found = pair_parts(open_run(candidate), open_run(baseline), options.rank_map)
     pairs, notes = found.pairs, [*found.notes]
     if {part.info.tool == "msprobe" for pair in pairs[:1] for part in pair} == {True, False}:
