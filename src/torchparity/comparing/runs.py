@@ -221,7 +221,8 @@ def compare_runs(
     """Compare every step and rank that both runs have; what only one has is a note."""
     if options.all_steps:
         candidate, baseline = (run_of(open_run(path).path) for path in (candidate, baseline))
-    found = pair_parts(open_run(candidate), open_run(baseline), options.rank_map)
+    left, right = open_run(candidate), open_run(baseline)
+    found = pair_parts(left, right, options.rank_map)
     pairs, notes = found.pairs, [*found.notes]
     if {part.info.tool == "msprobe" for pair in pairs[:1] for part in pair} == {True, False}:
         notes.append("one run alone is msprobe's, which has wrong gradients of some calls: trust forward records more.")
@@ -238,4 +239,4 @@ def compare_runs(
         notes += [f"candidate: {problem}" for problem in mine.problems]
         notes += [f"baseline: {problem}" for problem in other.problems]
         parts.append(part)
-    return Comparison(Path(candidate), Path(baseline), parts, notes, options=options, parts_alone=found.alone)
+    return Comparison(left.path, right.path, parts, notes, options=options, parts_alone=found.alone)
