@@ -54,8 +54,8 @@ docs: $(READY) ## write docs/config.md from the settings' types
 picture: $(READY) ## draw who imports whom into docs/architecture.md
 	$(BIN)/python -m tools.picture
 
-fuzz: $(READY) ## run the fuzz tests in full: 35,000 mutated files
-	TORCHPARITY_FUZZ_CASES=5000 $(BIN)/python -m pytest -q -s -m fuzz tests/fuzz
+fuzz: $(READY) ## run the fuzz tests in full: 75,000 mutated files
+	TORCHPARITY_FUZZ_CASES=5000 $(BIN)/python -m pytest -q -s -m fuzz tests/fuzz tests/merging
 
 FAULTBED ?= faultbed_data
 faultbed: $(READY) ## plant faults in small models, write docs/faultbed.md; FAULTBED=folder, ARGS=--recompare

@@ -81,6 +81,8 @@ def compare(candidate: Path, baseline: Path, folder: Path) -> str:
     if divergence is not None:
         assert_type(divergence.record, str)
     assert_type(comparison.frame.height, int)
+    of_ranks = tp.compare_distributed(candidate, baseline, folder, formats=["csv"], rank_map={0: 0}, all_steps=True)
+    assert_type(of_ranks, tp.Comparison)
     written = [*comparison.to_csv(folder), *comparison.to_xlsx(folder), *comparison.to_json(folder)]
     assert_type(written, list[Path])
     return comparison.headline()

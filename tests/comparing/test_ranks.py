@@ -135,7 +135,7 @@ def test_several_ranks_may_be_compared_with_one(tmp_path):
 
     done = torchparity.compare(left, right, rank_map="0-1:0")
 
-    assert [entry.differing for entry in done.rank_summaries()] == [0, 1]  # each rank has its own value
+    assert [entry.differing for entry in done.rank_summaries] == [0, 1]  # each rank has its own value
 
 
 def test_peers_and_groups_go_by_the_map_too(tmp_path):
@@ -216,8 +216,8 @@ def test_of_many_equal_ranks_there_is_one_line_and_of_many_unlike_ones_a_few(tmp
     same = torchparity.compare(left, right)
     odd = torchparity.compare(write_run(tmp_path / "odd", range(30), wrong=range(1, 30, 2)), right)
 
-    assert summary_lines(same.rank_summaries()) == ["ranks 0 to 29: none of 4 rows differs"]
-    lines = summary_lines(odd.rank_summaries())
+    assert summary_lines(same.rank_summaries) == ["ranks 0 to 29: none of 4 rows differs"]
+    lines = summary_lines(odd.rank_summaries)
     assert len(lines) == 11 and lines[-1] == "and 20 more"
 
 

@@ -65,9 +65,10 @@ def test_an_empty_csv(tmp_path, capsys):
 @pytest.mark.parametrize("suffix", ["xlsx", "csv", "parquet"])
 @pytest.mark.parametrize("content", [b"\x00" * 1000, b"PK\x03\x04", b"<html></html>", b"\xff\xfe,\xff\n1,2\n"])
 def test_a_file_of_something_else(tmp_path, capsys, suffix, content):
-    result(tmp_path, suffix=suffix).write_bytes(content)
+    path = result(tmp_path, suffix=suffix)
+    path.write_bytes(content)
 
-    refused(tmp_path, capsys)
+    assert path.name in refused(tmp_path, capsys)
 
 
 @pytest.mark.parametrize("header", [[], ["a", "b"], ["NPU Name", "Max diff"], ["NPU Name", "NPU max", "Bench max"]])

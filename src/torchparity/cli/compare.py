@@ -8,8 +8,6 @@ torchparity -f pytorch compare -i compare.json -o ./output -hl    as msprobe has
 
 from __future__ import annotations
 
-import atexit
-import gc
 import os
 import sys
 from argparse import ArgumentParser, Namespace
@@ -86,14 +84,10 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    was_enabled = gc.isenabled()
-    gc.disable()  # a million rows are no garbage
-    atexit.register(gc.freeze)  # nor is anything else when the process ends; looking for some takes a tenth of a second
-    try:
+    from torchparity.cli.terminal.collection import no_collection
+
+    with no_collection():
         return _run(options)
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _run(options: Namespace) -> int:

@@ -30,11 +30,15 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
+    from torchparity.cli.terminal.collection import no_collection
+    from torchparity.cli.terminal.progress import progress
     from torchparity.merging import merge_results, read_config
     from torchparity.text import one_line
 
     config = read_config(options.config_path)
-    for merged in merge_results(options.input_dir, options.output_dir, config, worst=options.worst):
+    with no_collection(), progress() as show:
+        workbooks = merge_results(options.input_dir, options.output_dir, config, worst=options.worst, show=show)
+    for merged in workbooks:
         for note in merged.notes:
             print(f"torchparity: {one_line(note)}", file=sys.stderr)
         print(f"{merged.sentence}: {merged.path}")

@@ -52,7 +52,7 @@ def answer(comparison: Comparison, *, fail_on: FailOn = "never", files: Sequence
         "not_compared": verdict.not_compared,
         "runs": _runs(comparison),
         "steps": list(map(_step, step_numbers(comparison.parts))),
-        "ranks": msgspec.to_builtins(comparison.rank_summaries()),
+        "ranks": msgspec.to_builtins(comparison.rank_summaries),
         "counts": {"records": comparison.counts(), "rows": comparison.rows_compared()},
         "notes": comparison.notes,
         "files": [str(path) for path in files],

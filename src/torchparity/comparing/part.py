@@ -103,6 +103,10 @@ class PartComparison:
     @cached_property
     def frame(self) -> pl.DataFrame:
         """The table, with the columns of its mode."""
+        return self.make_frame()
+
+    def make_frame(self) -> pl.DataFrame:
+        """Return a table that nobody keeps: of many ranks, together they would be the most there is in memory."""
         # Loads polars, which takes as long as comparing statistics.
         from torchparity.comparing.msprobe.cells import table_frame
 

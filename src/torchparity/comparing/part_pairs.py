@@ -10,7 +10,7 @@ import msgspec
 
 from torchparity.comparing.rank_map import numbered, refuse_unknown_ranks
 from torchparity.errors import RunNotFoundError
-from torchparity.storage import RunPart, RunReader
+from torchparity.storage import RunPart, RunReader, open_run
 
 _STEP = re.compile(r"step\d{1,9}", re.ASCII)
 _Place = tuple[int, int]  # step and rank
@@ -24,12 +24,12 @@ class PartPairs(msgspec.Struct, frozen=True):
     alone: int
 
 
-def run_of(path: str | Path) -> Path:
+def run_of(path: Path) -> Path:
     """Return the run that a step folder, a rank folder or a file in them belongs to; a run is its own."""
-    named = Path(path).absolute()
+    named = path.absolute()
     if named.is_dir() and any(_STEP.fullmatch(entry.name) for entry in named.iterdir()):
-        return Path(path)
-    return next((folder.parent for folder in (named, *named.parents) if _STEP.fullmatch(folder.name)), Path(path))
+        return path
+    return next((folder.parent for folder in (named, *named.parents) if _STEP.fullmatch(folder.name)), path)
 
 
 def pair_parts(candidate: RunReader, baseline: RunReader, rank_map: Mapping[int, int]) -> PartPairs:
@@ -55,7 +55,10 @@ def pair_parts(candidate: RunReader, baseline: RunReader, rank_map: Mapping[int,
         )
         notes += _about_unmapped(candidate, baseline, rank_map)
     notes += _about_alone(mine, others, alone)
-    return PartPairs([(mine[place], others[partner]) for place, partner in both.items()], notes, sum(map(len, alone)))
+    pairs = [
+        (mine[place], part) for place, part in zip(both, _each_alone(baseline, others, both.values()), strict=True)
+    ]
+    return PartPairs(pairs, notes, sum(map(len, alone)))
 
 
 def _by_place(run: RunReader, *, is_mapped: bool) -> dict[_Place, RunPart]:
@@ -70,6 +73,15 @@ def _by_place(run: RunReader, *, is_mapped: bool) -> dict[_Place, RunPart]:
                 f"{part.folder.name}; name the folder of the one to compare."
             )
     return places
+
+
+def _each_alone(run: RunReader, parts: Mapping[_Place, RunPart], wanted: Iterable[_Place]) -> Iterator[RunPart]:
+    """Yield the parts that are wanted; one that is wanted again is opened again, since each is closed on its own."""
+    taken: set[_Place] = set()
+    for place in wanted:
+        part = parts[place]
+        yield open_run(run.path).part(part.step, part.rank) if place in taken else part
+        taken.add(place)
 
 
 def _are_processes(run: RunReader) -> bool:

@@ -156,8 +156,9 @@ class Comparison:
         """Return how many items were compared by what: values, statistics, checksums, shapes, arguments."""
         return counted_by_measure(self.comparisons)
 
+    @cached_property
     def rank_summaries(self) -> list[RankSummary]:
-        """Return how many rows of each step and rank differ, and which is the first."""
+        """How many rows of each step and rank differ, and which is the first."""
         return rank_summaries(self.parts, self.first_divergence)
 
     def write(
@@ -179,7 +180,7 @@ class Comparison:
         files, notes = write_tables(self.parts, names, Path(folder), formats, advice=told)
         self.notes += notes
         if names.has_ranks:
-            files += write_summary(self.rank_summaries(), names, Path(folder), formats)
+            files += write_summary(self.rank_summaries, names, Path(folder), formats)
         return files
 
     def write_analysis(self, folder: str | Path) -> list[Path]:
@@ -220,7 +221,7 @@ def compare_runs(
 ) -> Comparison:
     """Compare every step and rank that both runs have; what only one has is a note."""
     if options.all_steps:
-        candidate, baseline = run_of(candidate), run_of(baseline)
+        candidate, baseline = (run_of(open_run(path).path) for path in (candidate, baseline))
     left, right = open_run(candidate), open_run(baseline)
     found = pair_parts(left, right, options.rank_map)
     pairs, notes = found.pairs, [*found.notes]

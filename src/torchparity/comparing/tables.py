@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -23,6 +24,9 @@ from torchparity.records import Table
 from torchparity.report.formats import TableFormat
 from torchparity.whole_file import whole_file
 
+if TYPE_CHECKING:
+    import polars as pl
+
 
 def write_tables(
     parts: Sequence[PartComparison], names: FileNames, folder: Path, formats: Sequence[str], *, advice: Verdict | None
@@ -36,10 +40,11 @@ def write_tables(
     files: list[Path] = []
     notes: list[str] = []
     for part in parts:
+        frame = part.make_frame() if formats else None
         for name in formats:
             plugin = _format(name)
             file = folder / names.of_table(part, plugin.suffix)
-            written = plugin.write(_table(part, file.stem), file)
+            written = plugin.write(_table(part, frame, file.stem), file)
             files += written.files
             notes += written.notes
         if advice is not None:
@@ -71,7 +76,7 @@ def write_as(parts: Sequence[PartComparison], names: FileNames, name: str, path:
         return write_tables(parts, names, path, [name], advice=None)
     if len(parts) > 1:
         raise ConfigError(f"{path} names one file, and there are {len(parts)} tables; name a folder.")
-    written = plugin.write(_table(parts[0], path.stem), path)
+    written = plugin.write(_table(parts[0], parts[0].frame, path.stem), path)
     return written.files, written.notes
 
 
@@ -95,9 +100,9 @@ def _format(name: str) -> TableFormat:
     return plugin
 
 
-def _table(part: PartComparison, title: str) -> Table:
+def _table(part: PartComparison, frame: pl.DataFrame | None, title: str) -> Table:
     colours = part.colours if any(part.colours) else []
-    return Table(frame=part.frame, title=title, numeric=NUMERIC, colours=colours)
+    return Table(frame=frame, title=title, numeric=NUMERIC, colours=colours)
 
 
 def _write(path: Path, content: bytes) -> Path:

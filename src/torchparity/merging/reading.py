@@ -11,7 +11,7 @@ import polars as pl
 
 from torchparity.errors import DamagedFileError
 from torchparity.merging.modes import KEPT, NAME
-from torchparity.merging.workbook import read_sheets
+from torchparity.merging.workbook import SheetRows, read_sheets
 from torchparity.whole_file import reason_of
 
 _GUARDED = r"^'([=+\-@\t\r\n])"  # our csv keeps spreadsheets from running text as a formula
@@ -64,9 +64,10 @@ def _read_xlsx(path: Path) -> pl.DataFrame:
     return pl.concat(frames or [pl.DataFrame()])
 
 
-def _sheet_frame(rows: Iterator[Mapping[int, object]]) -> pl.DataFrame:
+def _sheet_frame(rows: SheetRows) -> pl.DataFrame:
     header = next(rows, {})
-    return _frame([str(header.get(place, "")) for place in range(max(header, default=-1) + 1)], rows)
+    rows.keep(place for place, name in header.items() if name in KEPT)
+    return _frame([header.get(place, "") for place in range(max(header, default=-1) + 1)], rows)
 
 
 def _frame(columns: Sequence[str], rows: Iterator[Mapping[int, object]]) -> pl.DataFrame:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 import polars as pl
 
+from torchparity.errors import nearest
 from torchparity.merging.modes import BASELINE_MAX, CANDIDATE_MAX, NAME, REQUIRES_GRAD
 from torchparity.naming import call_spellings
 
@@ -18,26 +19,24 @@ WORST, WORST_RANK = "worst", "worst rank"
 class RankRows(msgspec.Struct, frozen=True):
     """The rows of one rank that are merged, in the order of the APIs and then of its table.
 
-    `column` is the name of the rank's column, `found` says which of the APIs it has.
+    `column` is the name of the rank's column, `missing` are the APIs that it has no rows of, each with a hint at the
+    nearest name.
     """
 
     column: str
     rows: pl.DataFrame
-    found: frozenset[str]
+    missing: dict[str, str]
 
 
 def rows_of_rank(column: str, table: pl.DataFrame, apis: Sequence[str], metrics: Sequence[str]) -> RankRows:
     """Return the rows whose names begin with one of the APIs; a row that two of them name is the first's."""
     named = table.unique(NAME, keep="first", maintain_order=True).with_row_index("place")
-    names, chosen, found = named[NAME], [], []
-    for api in apis:
-        hits = named.filter(_begins(names, api))["place"]
-        chosen.append(hits)
-        if len(hits):
-            found.append(api)
+    chosen = [named.filter(_begins(named[NAME], api))["place"] for api in apis]
     places = pl.concat(chosen).unique(maintain_order=True)
-    shown = [_shown(metric) for metric in metrics]
-    return RankRows(column, named[places].select(NAME, *shown), frozenset(found))
+    missing = {
+        api: _nearest_beginning(api, named[NAME]) for api, hits in zip(apis, chosen, strict=True) if hits.is_empty()
+    }
+    return RankRows(column, named[places].select(NAME, *map(_shown, metrics)), missing)
 
 
 def merged_sheets(
@@ -101,3 +100,9 @@ def _worst(columns: Mapping[str, pl.Series], metric: str) -> dict[str, pl.Series
         cells.append(texts[place][row])
         where.append(ranks[place])
     return {WORST: pl.Series(cells, dtype=pl.String), WORST_RANK: pl.Series(where, dtype=pl.String)}
+
+
+def _nearest_beginning(api: str, names: pl.Series) -> str:
+    """Return the nearest beginning of names, of as many parts as the API has."""
+    parts = api.count(".") + 1
+    return nearest(api, dict.fromkeys(".".join(name.split(".")[:parts]) for name in names.drop_nulls()))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, TypeVar
 from xml.etree import ElementTree
 
 from torchparity.errors import DamagedFileError, UnsafeFileError
@@ -15,15 +15,68 @@ from torchparity.errors import DamagedFileError, UnsafeFileError
 _SHEET = re.compile(r"xl/worksheets/sheet(\d{1,9})\.xml", re.ASCII)
 _SHARED = "xl/sharedStrings.xml"
 _ESCAPED = re.compile(r"_x([0-9A-Fa-f]{4})_")
+_FIRST_ROW = re.compile(rb"<((?:\w+:)?)row[\s/>]", re.ASCII)
 _BYTES_AT_ONCE = 1 << 18
 _MOST_BYTES = 8 << 30  # of a workbook when unpacked: a million rows have about one
+_MOST_SHARED = 1 << 29  # of the texts that cells refer to
+_MOST_OF_A_ROW = 1 << 26
 _MOST_COLUMNS = 16_384
 _DOCTYPE = b"<!DOCTYPE"
+_DIGITS = "0123456789"
 _Taken = TypeVar("_Taken")
 Cells = dict[int, str]  # of a row, by the place of the column; blank ones are left out
 
 
-def read_sheets(path: Path, take: Callable[[Iterator[Cells]], _Taken]) -> list[_Taken]:
+class SheetRows(Iterator[Cells]):
+    """The rows of a sheet; `keep` leaves out the columns that nobody needs."""
+
+    def __init__(self, path: Path, file: IO[bytes], shared: Sequence[str]) -> None:
+        self._path, self._shared = path, shared
+        self._rows = _rows(path, file)
+        self._places: dict[str, int] = {}  # of columns by their letters
+        self._wanted: frozenset[int] | None = None
+
+    def keep(self, places: Iterable[int]) -> None:
+        """Read these columns alone from here on."""
+        self._wanted = frozenset(places)
+
+    def __next__(self) -> Cells:
+        return dict(self._cells(next(self._rows)))
+
+    def _cells(self, row: ElementTree.Element) -> Iterator[tuple[int, str]]:
+        place = -1
+        for cell in row:
+            where = cell.get("r")
+            place = place + 1 if where is None else self._place(where.rstrip(_DIGITS))
+            if (self._wanted is None or place in self._wanted) and (text := self._content(cell)):
+                yield place, text
+
+    def _place(self, letters: str) -> int:
+        """Return the place of a column: 0 for A, 26 for AA."""
+        if letters not in self._places:
+            place = 0
+            for letter in letters[:4]:
+                place = place * 26 + ord(letter) - 64
+            if not 0 < place <= _MOST_COLUMNS:
+                raise DamagedFileError(self._path, f"it has a cell in the column {letters[:20]!r}, which no sheet has")
+            self._places[letters] = place - 1
+        return self._places[letters]
+
+    def _content(self, cell: ElementTree.Element) -> str:
+        kind = cell.get("t", "n")
+        if kind == "inlineStr":
+            return "".join(_text_of(child) for child in cell if _name(child) == "is")
+        value = next((child.text or "" for child in cell if _name(child) == "v"), "")
+        if kind == "s":
+            if not value.isdecimal() or int(value) >= len(self._shared):
+                raise DamagedFileError(self._path, f"a cell refers to the text {value[:20]!r}, which is not there")
+            return self._shared[int(value)]
+        if kind == "b":
+            return "True" if value == "1" else "False"
+        return _unescaped(value)
+
+
+def read_sheets(path: Path, take: Callable[[SheetRows], _Taken]) -> list[_Taken]:
     """Return what `take` makes of the rows of each sheet; raise `DamagedFileError` for no workbook, or half of one."""
     try:
         with zipfile.ZipFile(path) as book:
@@ -35,7 +88,7 @@ def read_sheets(path: Path, take: Callable[[Iterator[Cells]], _Taken]) -> list[_
             taken = []
             for name in sorted(names, key=lambda name: int(_SHEET.sub(r"\1", name))):
                 with book.open(name) as file:
-                    taken.append(take(_rows(path, file, shared)))
+                    taken.append(take(SheetRows(path, file, shared)))
             return taken
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
         raise DamagedFileError(path, f"it is no workbook, or cut short ({error})") from None
@@ -44,76 +97,45 @@ def read_sheets(path: Path, take: Callable[[Iterator[Cells]], _Taken]) -> list[_
 
 
 def _refuse_bombs(path: Path, book: zipfile.ZipFile) -> None:
-    unpacked = sum(entry.file_size for entry in book.infolist())
-    if unpacked > _MOST_BYTES:
-        raise DamagedFileError(path, f"it unpacks to {unpacked:,} bytes, more than any table has")
+    sizes = {entry.filename: entry.file_size for entry in book.infolist()}
+    if sum(sizes.values()) > _MOST_BYTES or sizes.get(_SHARED, 0) > _MOST_SHARED:
+        raise DamagedFileError(path, f"it unpacks to {sum(sizes.values()):,} bytes, more than any table has")
 
 
-def _rows(path: Path, file: IO[bytes], shared: Sequence[str]) -> Iterator[Cells]:
-    for row in _elements(path, file, "row"):
-        yield dict(_cells(path, row, shared))
+def _rows(path: Path, file: IO[bytes]) -> Iterator[ElementTree.Element]:
+    for document in _documents(path, file):
+        for part in ElementTree.fromstring(document):
+            if _name(part) == "sheetData":
+                yield from part
+
+
+def _documents(path: Path, file: IO[bytes]) -> Iterator[bytes]:
+    """Yield the XML of a sheet in pieces of some rows, each a whole document: events for each element are slow."""
+    head, row_end, tail, text = b"", b"", b"", b""
+    while part := file.read(_BYTES_AT_ONCE):
+        if _DOCTYPE in text[-len(_DOCTYPE) :] + part:
+            raise UnsafeFileError(path, "it declares a document type, which no workbook has")
+        text += part
+        if not head and (first := _FIRST_ROW.search(text)):
+            head, text = text[: first.start()], text[first.start() :]
+            row_end, tail = b"</%brow>" % first[1], b"</%bsheetData></%bworksheet>" % (first[1], first[1])
+        end = text.rfind(row_end) + len(row_end) if head else 0
+        if end > len(row_end):
+            yield head + text[:end] + tail
+            text = text[end:]
+        elif len(text) > _MOST_OF_A_ROW:
+            raise DamagedFileError(path, "it has a row that is longer than any table has")
+    yield head + text
 
 
 def _shared_texts(path: Path, book: zipfile.ZipFile) -> list[str]:
     """Return the texts that cells refer to by number; few writers have them."""
     if _SHARED not in book.namelist():
         return []
-    with book.open(_SHARED) as file:
-        return [_text_of(entry) for entry in _elements(path, file, "si")]
-
-
-def _elements(path: Path, file: IO[bytes], wanted: str) -> Iterator[ElementTree.Element]:
-    """Yield the elements of a name as they are read; what was read before is forgotten."""
-    parser: ElementTree.XMLPullParser[Any] = ElementTree.XMLPullParser(("start", "end"))
-    around: list[ElementTree.Element] = []
-    end = b""
-    while part := file.read(_BYTES_AT_ONCE):
-        if _DOCTYPE in end + part:
-            raise UnsafeFileError(path, "it declares a document type, which no workbook has")
-        end = part[-len(_DOCTYPE) :]
-        parser.feed(part)
-        for event, element in _of_elements(parser):
-            if event == "start":
-                around.append(element)
-                continue
-            around.pop()
-            if around and _name(element) == wanted:
-                yield element
-                around[-1].clear()
-    parser.close()
-
-
-def _of_elements(parser: ElementTree.XMLPullParser[Any]) -> Iterator[tuple[str, ElementTree.Element]]:
-    for entry in parser.read_events():
-        event, element = entry[0], entry[-1]
-        if isinstance(element, ElementTree.Element):
-            yield event, element
-
-
-def _cells(path: Path, row: ElementTree.Element, shared: Sequence[str]) -> Iterator[tuple[int, str]]:
-    place = -1
-    for cell in row:
-        where = cell.get("r")
-        place = place + 1 if where is None else _place(where)
-        if place >= _MOST_COLUMNS:
-            raise DamagedFileError(path, "it has more columns than a sheet")
-        text = _content(path, cell, shared)
-        if text:
-            yield place, text
-
-
-def _content(path: Path, cell: ElementTree.Element, shared: Sequence[str]) -> str:
-    kind = cell.get("t", "n")
-    if kind == "inlineStr":
-        return "".join(_text_of(child) for child in cell if _name(child) == "is")
-    value = next((child.text or "" for child in cell if _name(child) == "v"), "")
-    if kind == "s":
-        if not value.isdecimal() or int(value) >= len(shared):
-            raise DamagedFileError(path, f"a cell refers to the text {value[:20]!r}, which is not there")
-        return shared[int(value)]
-    if kind == "b":
-        return "True" if value == "1" else "False"
-    return _unescaped(value)
+    content = book.read(_SHARED)
+    if _DOCTYPE in content:
+        raise UnsafeFileError(path, "it declares a document type, which no workbook has")
+    return [_text_of(entry) for entry in ElementTree.fromstring(content)]
 
 
 def _text_of(element: ElementTree.Element) -> str:
@@ -133,13 +155,3 @@ def _unescaped(text: str) -> str:
 
 def _name(element: ElementTree.Element) -> str:
     return element.tag.rpartition("}")[2]
-
-
-def _place(where: str) -> int:
-    """Return the place of a cell's column: 0 for A1, 26 for AA7."""
-    place = 0
-    for letter in where:
-        if not "A" <= letter <= "Z":
-            break
-        place = place * 26 + ord(letter) - 64
-    return place - 1

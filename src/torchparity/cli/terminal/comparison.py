@@ -24,7 +24,7 @@ def answer_lines(comparison: Comparison) -> Iterator[str]:
     yield from (f"Note: {remark}" for remark in comparison.verdict.remarks)
     yield from step_lines(comparison.parts)
     if len({part.rank for part in comparison.parts}) > 1:
-        yield from summary_lines(comparison.rank_summaries())
+        yield from summary_lines(comparison.rank_summaries)
     yield f"Next: {comparison.advice()}"
     yield _summary(comparison)
 
