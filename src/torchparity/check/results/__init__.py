@@ -2,5 +2,6 @@
 
 from torchparity.check.results.case_result import CallKey, CaseResult, skipped_case
 from torchparity.check.results.files import ResultFiles
+from torchparity.check.results.whole_result import WholeResult, whole_result
 
-__all__ = ["CallKey", "CaseResult", "ResultFiles", "skipped_case"]
+__all__ = ["CallKey", "CaseResult", "ResultFiles", "WholeResult", "skipped_case", "whole_result"]
