@@ -15,7 +15,7 @@ from torchparity.errors import ConfigError
 
 def add_arguments(parser: ArgumentParser, *, processes: str = "1") -> None:
     parser.add_argument("-forward", "--forward", type=Path, metavar="JSON", help="forward_info_{pid}.json")
-    parser.add_argument("-backward", "--backward", type=Path, metavar="JSON", help="backward_info_{pid}.json")
+    parser.add_argument("-backward", "--backward", type=Path, metavar="JSON", help="its backward_info, for gradients")
     parser.add_argument(
         *("-real_data_path", "--real_data_path"),
         type=Path,
