@@ -16,13 +16,13 @@ from torchparity.errors import ConfigError
 def add_arguments(parser: ArgumentParser, *, processes: str = "1") -> None:
     parser.add_argument("-forward", "--forward", type=Path, metavar="JSON", help="forward_info_{pid}.json")
     parser.add_argument("-backward", "--backward", type=Path, metavar="JSON", help="its backward_info, for gradients")
+    parser.add_argument("-api_info", "--api_info", type=Path, metavar="JSON", help="dump.json of a run of level L1")
     parser.add_argument(
         *("-real_data_path", "--real_data_path"),
         type=Path,
         metavar="DIR",
         help="folder that holds forward_real_data and backward_real_data; default: that of forward_info",
     )
-    parser.add_argument("-api_info", "--api_info", type=Path, metavar="JSON", help="dump.json of a run of level L1")
     add_common_arguments(parser, processes=processes)
 
 
