@@ -112,3 +112,29 @@ def test_what_multi_run_ut_cannot_do_is_one_sentence(collect, capsys, words, sai
 
     assert cli.main(["multi_run_ut", *arguments, *words]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_values_that_were_moved_are_found_where_they_are_said_to_be(collect, tmp_path, capsys):
+    arguments = collect(real_data=True)
+    (tmp_path / "moved").mkdir()
+    (tmp_path / "dump" / "forward_real_data").rename(tmp_path / "moved" / "forward_real_data")
+
+    cli.main(["run_ut", *arguments])
+    without = capsys.readouterr().out
+    cli.main(["run_ut", *arguments, "-real_data_path", str(tmp_path / "moved")])
+
+    assert " 0 SKIP" not in without.splitlines()[-3]
+    assert " 0 SKIP" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["-forward", "forward_info_0.json", "--step", "1"], "run_ut: --step has no meaning with -forward"),
+        (["-api_info", "dump.json", "-real_data_path", "."], "run_ut: -real_data_path has no meaning with -api_info"),
+        (["-api_info", "forward_info_0.json", "--rank", "1"], "is a forward_info, which has no steps and ranks"),
+    ],
+)
+def test_options_without_a_meaning_are_refused(capsys, words, said):
+    assert cli.main(["run_ut", *words]) == 2
+    assert said in capsys.readouterr().err

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch.nn import functional
 
+import torchparity
 from torchparity.ops import full_name, function_called, may_draw, record_name
 
 FUNCTIONS = [
@@ -57,3 +58,11 @@ def test_every_function_that_torch_can_override_has_a_name_of_a_known_family():
 )
 def test_which_functions_may_draw_random_numbers(name, draws):
     assert may_draw(name) is draws
+
+
+@pytest.mark.parametrize("alias", ["mm", "spmm", "dsmm"])
+def test_a_function_of_several_names_is_recorded_by_its_own(tmp_path, alias):
+    with torchparity.capture(tmp_path / "run", level="L1"):
+        getattr(torch, alias)(torch.eye(2), torch.eye(2))
+
+    assert "Torch.mm.0.forward" in torchparity.open_run(tmp_path / "run").part().records

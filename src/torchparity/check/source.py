@@ -45,8 +45,17 @@ class InfoSource:
 
     forward: Path
     backward: Path | None = None
-    steps: Named = None
-    ranks: Named = None
+    real_data: Path | None = None  # the folder of forward_real_data and backward_real_data; else that of `forward`
+
+    @property
+    def steps(self) -> Named:
+        """None: the files are of one iteration."""
+        return None
+
+    @property
+    def ranks(self) -> Named:
+        """None: the files are of one process."""
+        return None
 
     def error_data_path(self) -> Path | None:
         """Return the folder for what fails that the collection was given, if it was."""
@@ -58,7 +67,7 @@ class InfoSource:
 
     def part(self, step: int, rank: int) -> RunPart:
         """Return that part."""
-        return open_info_files(self.forward, self.backward)
+        return open_info_files(self.forward, self.backward, real_data=self.real_data)
 
 
 Source = RunSource | InfoSource
@@ -68,6 +77,8 @@ def source_at(path: Path, *, steps: Named = None, ranks: Named = None) -> Source
     """Return what lies at a path: a run, or a forward_info with the backward_info beside it."""
     if _FORWARD_INFO not in path.name or path.suffix != ".json":
         return RunSource(path=path, steps=steps, ranks=ranks)
+    if steps is not None or ranks is not None:
+        raise ConfigError(f"{path} is a forward_info, which has no steps and ranks; leave --step and --rank out.")
     beside = path.with_name(path.name.replace(_FORWARD_INFO, "backward_info"))
     return InfoSource(forward=path, backward=beside if beside.is_file() else None)
 

@@ -35,10 +35,6 @@ ERROR_DATA = Path("ut_error_data")
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("run", nargs="?", type=Path, metavar="RUN", help="run of level L1, its folder or dump.json")
     parser.add_argument("-api_info", "--api_info", type=Path, metavar="JSON", help="RUN, as msprobe spells it")
-    parser.add_argument(
-        "--step", metavar="LIST", help="steps to check whole: 3, 0,4-6 or all; default: each kind of call once"
-    )
-    parser.add_argument("--rank", metavar="LIST", help="ranks to check whole, likewise")
     parser.add_argument("--exhaustive", metavar="LIST", help="unary APIs to run on all 65,536 inputs, such as exp,gelu")
     parser.add_argument("--dtype", metavar="LIST", help="of --exhaustive: float16,bfloat16 (bfloat16)")
     add_common_arguments(parser)
@@ -46,6 +42,10 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def add_common_arguments(parser: ArgumentParser, *, processes: str = "1") -> None:
     """Add what `check` and `run_ut` share; `processes` is the default of -n."""
+    parser.add_argument(
+        "--step", metavar="LIST", help="steps to check whole: 3, 0,4-6 or all; default: each kind of call once"
+    )
+    parser.add_argument("--rank", metavar="LIST", help="ranks to check whole, likewise")
     parser.add_argument(
         *("-o", "-out_path", "--out_path"), type=Path, default=Path(), metavar="DIR", help="folder for the results (.)"
     )
@@ -94,10 +94,15 @@ def run(options: Namespace) -> int:
     if path is None:
         raise ConfigError("check needs a run: torchparity check RUN, or torchparity check --exhaustive exp.")
     need_torch()
+    return check_source(source_named(path, options), options)
+
+
+def source_named(path: Path, options: Namespace) -> Source:
+    """Return what lies at a path, with the steps and ranks that the command line names."""
     from torchparity.check.source import source_at
 
     steps, ranks = named_numbers(options.step, "--step"), named_numbers(options.rank, "--rank")
-    return check_source(source_at(path, steps=steps, ranks=ranks), options)
+    return source_at(path, steps=steps, ranks=ranks)
 
 
 def _check_exhaustively(options: Namespace) -> int:

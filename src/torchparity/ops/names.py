@@ -27,9 +27,16 @@ def full_name(function: Any) -> str:
     """Return where a function is found: `torch.nn.functional.linear`, `aten.add.Tensor`."""
     name = resolve_name(function)
     if name is not None:
-        return str(name)
+        return _own_spelling(str(name), function)
     module = getattr(function, "__module__", None) or "torch"
     return f"{module}.{getattr(function, '__name__', type(function).__name__)}"
+
+
+def _own_spelling(name: str, function: Any) -> str:
+    """Return the name that a function calls itself: torch has names for the same one, spmm for mm, and finds any."""
+    home, _, last = name.rpartition(".")
+    own = getattr(function, "__name__", last)
+    return f"torch.{own}" if home == "torch" and own != last and getattr(torch, own, None) == function else name
 
 
 def record_name(full: str) -> str:

@@ -24,8 +24,9 @@ class InfoPart(RunPart):
     Calls that cannot be read are in `problems`, a sentence each.
     """
 
-    def __init__(self, forward: Path, backward: Path | None = None) -> None:
+    def __init__(self, forward: Path, backward: Path | None = None, real_data: Path | None = None) -> None:
         super().__init__(PartPath(0, 0, forward.parent))
+        self._real_data = real_data or forward.parent
         damage: list[str] = []
         calls = dict(_records(forward, damage, is_backward=False))
         gradients = dict(_records(backward, damage, is_backward=True)) if backward is not None else {}
@@ -54,13 +55,20 @@ class InfoPart(RunPart):
             return super()._source(leaf)  # which says that there are no values
         folder = REAL_DATA[self._folders.get(leaf.data_name, "forward")]
         if folder not in self._sources:
-            self._sources[folder] = load_format("pt").source(self.folder / folder)
+            self._sources[folder] = load_format("pt").source(self._real_data / folder)
         return self._sources[folder]
 
 
-def open_info_files(forward: str | Path, backward: str | Path | None = None) -> InfoPart:
-    """Open a forward_info, with its backward_info where one is given and the stack_info beside it."""
-    return InfoPart(Path(forward), None if backward is None else Path(backward))
+def open_info_files(
+    forward: str | Path, backward: str | Path | None = None, *, real_data: str | Path | None = None
+) -> InfoPart:
+    """Open a forward_info, with its backward_info where one is given and the stack_info beside it.
+
+    `real_data` is the folder that holds forward_real_data and backward_real_data, where they were moved.
+    """
+    return InfoPart(
+        Path(forward), None if backward is None else Path(backward), None if real_data is None else Path(real_data)
+    )
 
 
 def _records(path: Path, damage: list[str], *, is_backward: bool) -> Iterator[tuple[str, Record]]:
