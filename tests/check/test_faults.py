@@ -134,3 +134,13 @@ def test_a_gradient_of_one_of_several_inputs_is_failed_alone():
     assert [(row.name, row.status) for row in found.details if row.status is not Status.PASS] == [
         ("Functional.linear.0.backward.output.1", Status.ERROR)
     ]
+
+
+@pytest.mark.parametrize("form", ["none", "tanh"])
+@pytest.mark.parametrize("around", [-8.0, -5.5, -4.5, 3.0])
+def test_a_gelu_of_negative_numbers_alone_passes(around, form):
+    """Of 1 + erf(x) only few digits are left there."""
+    inputs = (around + 0.1 * SQUARE[0, :12]).requires_grad_()
+
+    found = judged(lambda: F.gelu(inputs, approximate=form).backward(torch.ones(12)), "Functional.gelu.0")
+    assert (found.forward, found.backward) == (Status.PASS, Status.PASS)

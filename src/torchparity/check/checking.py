@@ -11,7 +11,7 @@ import torch
 from torchparity.calls import attempted
 from torchparity.check.cases import CannotRun, Case, reason_to_skip
 from torchparity.check.exactness import has_exact_inputs, is_exact
-from torchparity.check.execution import Performed, Results, perform, picking
+from torchparity.check.execution import Performed, Results, perform, picking, solving
 from torchparity.check.judging import Judgement, Outcome, Status, join, judge, judge_distribution, skipped
 from torchparity.check.results import CallKey, CaseResult, skipped_case
 from torchparity.check.selection import Selection
@@ -82,13 +82,14 @@ def _outputs(case: Case, performed: Performed) -> Iterator[Judgement]:
     device, reference = performed.device, performed.reference
     has_written = bool(device.written or reference.written)
     exact = has_exact_inputs(case, performed.call.arguments)
+    solves = solving(case.api, performed.call.arguments, device.outputs)
     for path in dict.fromkeys([*device.outputs, *reference.outputs]):
         if has_written and device.outputs.get(path) is None and reference.outputs.get(path) is None:
             continue  # what it returns in place of None is what it wrote
         name = f"{case.forward.name}.output.{path}"
         pick = picking(case.operator, performed.call.arguments, path)
-        outcome = replace(_outcome(performed, name, lambda results: results.outputs, path, exact=exact), pick=pick)
-        yield _judgement(performed, outcome)
+        outcome = _outcome(performed, name, lambda results: results.outputs, path, exact=exact)
+        yield _judgement(performed, replace(outcome, pick=pick, solves=solves))
     for path in dict.fromkeys([*device.written, *reference.written]):
         name = f"{case.forward.name}.input.{path}"
         yield _judgement(performed, _outcome(performed, name, lambda results: results.written, path, exact=exact))

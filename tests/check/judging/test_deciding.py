@@ -146,6 +146,12 @@ def test_integers_are_equal_or_wrong(dtype):
     assert "element (1, 0)" in found.message
 
 
+def test_integers_of_another_dtype_are_wrong():
+    found = judge(outcome(torch.tensor([1, 2], dtype=torch.int32), torch.tensor([1, 2])))
+
+    assert (found.status, "torch.int32" in found.message) == (Status.ERROR, True)
+
+
 def test_large_integers_are_not_rounded():
     assert judge(outcome(torch.tensor([2**53 + 1]), torch.tensor([2**53]))).status is Status.ERROR
 

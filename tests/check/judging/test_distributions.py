@@ -37,6 +37,8 @@ def test_a_fair_dropout_passes(p):
         pytest.param(dropout(0.5, 1, scale=1.0), id="kept-but-not-scaled"),
         pytest.param(torch.zeros(SIZE), id="all-dropped"),
         pytest.param(dropout(0.5, 1) / 0, id="nan"),
+        pytest.param(dropout(0.5, 1, scale=2.04), id="kept-and-scaled-a-little-too-much"),
+        pytest.param(dropout(0.5, 1).flip(0), id="kept-in-other-places"),
     ],
 )
 def test_a_wrong_dropout_fails(device):
@@ -91,3 +93,13 @@ def test_channels_that_are_dropped_whole_are_single_draws():
 
     assert status(few, many, 0.5, "Functional.dropout1d") == "pass"
     assert status(few, many, 0.5, "Functional.dropout") == "error"
+
+
+def test_a_draw_of_nan_alone_is_wrong_where_the_reference_has_one():
+    reference, device = torch.randn(2, SIZE, generator=generator(1))
+    reference[0] = torch.nan
+    one_too = device.clone()
+    one_too[5] = torch.nan
+
+    assert status(device * torch.nan, reference, api="Torch.normal") == "error"
+    assert status(one_too, reference, api="Torch.normal") == "pass"

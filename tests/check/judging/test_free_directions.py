@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -63,3 +65,11 @@ def test_gradients_through_vectors_are_judged_only_where_they_agree():
 
     assert status("Torch.linalg.eigh", "backward.output.0", right.float(), right) == "pass"
     assert status("Torch.linalg.eigh", "backward.output.0", -right.float(), right) == "SKIP"
+
+
+def test_vectors_that_do_not_solve_their_equation_are_wrong():
+    right = torch.linalg.eigh(SYMMETRIC).eigenvectors
+    outcome = Outcome("Torch.linalg.eigh", "Torch.linalg.eigh.0.forward.output.1", right.flip(-1).float(), right)
+
+    assert str(judge(replace(outcome, solves=lambda: True)).status) == "SKIP"
+    assert str(judge(replace(outcome, solves=lambda: False)).status) == "error"

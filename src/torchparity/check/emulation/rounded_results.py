@@ -38,8 +38,10 @@ class RoundedResults(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if func is _aten._log_softmax_backward_data.default and self._is_wider(args[0]):
             return self._gradient_of_log_softmax(args[0], args[1], args[2])
         if func.overloadpacket in _GELUS and self._bits > HALF_BITS and self._is_wider(args[0]):
-            step = gelu if func.overloadpacket is _aten.gelu else gradient_of_gelu
-            return step(*args, (kwargs or {}).get("approximate", "none"), self._rounded)
+            form = (kwargs or {}).get("approximate", "none")
+            if func.overloadpacket is _aten.gelu:
+                return gelu(args[0], form, self._rounded)
+            return gradient_of_gelu(args[0], args[1], form, self._rounded)
         if _is_scaled_sum(func, kwargs or {}):
             return self._scaled_sum(func, args, (kwargs or {})["alpha"])
         results = func(*args, **(kwargs or {}))

@@ -5,6 +5,7 @@ from torchparity.check.execution.performed import Performed, perform
 from torchparity.check.execution.picked import picking
 from torchparity.check.execution.precision import Way, reference_dtype
 from torchparity.check.execution.results import Results
+from torchparity.check.execution.vectors import solving
 
 __all__ = [
     "Performed",
@@ -15,4 +16,5 @@ __all__ = [
     "perform",
     "picking",
     "reference_dtype",
+    "solving",
 ]

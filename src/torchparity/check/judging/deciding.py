@@ -35,7 +35,7 @@ def _judge(outcome: Outcome) -> Judgement:
     if device.shape != reference.shape:
         said = f"The device gave the shape {device.shape}, the reference {reference.shape}."
         return _wrong(outcome, said, device, reference)
-    if device.kind != reference.kind:
+    if device.kind != reference.kind or (device.kind == "exact" and device.dtype != reference.dtype):
         said = f"The device gave {device.dtype}, the reference {reference.dtype}."
         return _wrong(outcome, said, device, reference)
     form = float_format(device.dtype)

@@ -35,6 +35,8 @@ def judge_distribution(outcome: Outcome, *, zero_share: float | None = None) -> 
     fuzz = 0.0 if form is None else _FUZZY_ULPS * form.epsilon
     draws = _Draws(_real(device), _real(reference), fuzz, _drawn_together(outcome.api, device.shape))
     problem = draws.nonfinite() or (draws.zeros(zero_share) if zero_share is not None else "")
+    if not problem and zero_share is not None and "alpha" not in outcome.api:
+        problem = draws.kept()
     if not problem:
         problem = (draws.without_zeros() if zero_share is not None else draws).difference()
     return _judgement(outcome, device, reference, problem)
@@ -69,10 +71,23 @@ class _Draws:
         return _Draws(self.device[self.device != 0], self.reference[self.reference != 0], self.fuzz, self.together)
 
     def nonfinite(self) -> str:
-        drawn = int(np.count_nonzero(~np.isfinite(self.device)))
-        if drawn and np.isfinite(self.reference).all():
-            return f"{drawn} of {self.device.size} values are nan or inf, and none of the reference's."
-        return ""
+        drawn, wanted = (int(np.count_nonzero(~np.isfinite(draw))) for draw in (self.device, self.reference))
+        by_chance = _DEVIATIONS * math.sqrt(2 * max(drawn, wanted) * self.together) if wanted else 0.0
+        if abs(drawn - wanted) <= by_chance:
+            return ""
+        return f"{drawn} of {self.device.size} values are nan or inf, and {wanted or 'none'} of the reference's."
+
+    def kept(self) -> str:
+        """Return what is wrong with values that both draws of a dropout have kept: they are the same numbers."""
+        both = (self.device != 0) & (self.reference != 0) & np.isfinite(self.device) & np.isfinite(self.reference)
+        off = np.abs(self.device[both] - self.reference[both]) > self.fuzz * np.abs(self.reference[both])
+        if not off.any():
+            return ""
+        first = int(np.flatnonzero(both)[np.flatnonzero(off)[0]])
+        return (
+            f"{np.count_nonzero(off)} of {np.count_nonzero(both)} values that are kept differ from the reference's, "
+            f"first number {first}: {self.device[first]:.6g} instead of {self.reference[first]:.6g}."
+        )
 
     def zeros(self, wanted: float) -> str:
         """Return what is wrong with the share of zeros; what the input has of them counts for both."""

@@ -40,10 +40,15 @@ def aligned(outcome: Outcome) -> Outcome:
 
 
 def unless_free(outcome: Outcome, judgement: Judgement) -> Judgement:
-    """Return a skip in place of a failure of what is not determined: vectors, and gradients through them."""
+    """Return a skip in place of a failure of what is not determined: vectors, and gradients through them.
+
+    Vectors that do not solve their equation are wrong, whatever is free of them.
+    """
     is_free = _axis_of(outcome) is not None or (outcome.api in _VECTORS and _place(outcome)[0] == "backward")
     failed = judgement.status in (Status.ERROR, Status.WARNING)
-    return skipped(outcome.name, _REASON) if failed and is_free else judgement
+    if not failed or not is_free or (outcome.solves is not None and not outcome.solves()):
+        return judgement
+    return skipped(outcome.name, _REASON)
 
 
 def _axis_of(outcome: Outcome) -> int | None:
