@@ -20,7 +20,7 @@ from torchparity.text import counted, printable
 
 if TYPE_CHECKING:
     from torchparity.check.entry import CheckOptions, CheckSummary
-    from torchparity.check.results.whole_result import WholeResult
+    from torchparity.check.results import WholeResult
     from torchparity.check.source import Source
 
 _MOST_SHOWN = 5
@@ -117,7 +117,7 @@ def _failing(options: Namespace) -> set[str]:
 def check_source(source: Source, options: Namespace) -> int:
     """Check what a source holds, print how it went, return the exit code."""
     from torchparity.check.entry import check_run
-    from torchparity.check.results.whole_result import whole_result
+    from torchparity.check.results import read_whole
     from torchparity.cli.terminal.progress import progress
 
     if options.out_path.is_file():
@@ -125,7 +125,7 @@ def check_source(source: Source, options: Namespace) -> int:
     with progress(rate=True) as show:
         summary = check_run(source, asked(options), show)
     _print(summary)
-    written = whole_result(summary.files[0])
+    written = read_whole(summary.files[0])
     _print_whole(written, summary)
     if summary.was_interrupted:
         return _INTERRUPTED

@@ -2,5 +2,6 @@
 
 from torchparity.check.results.case_result import CaseResult, skipped_case
 from torchparity.check.results.files import ResultFiles
+from torchparity.check.results.whole_result import WholeResult, read_whole
 
-__all__ = ["CaseResult", "ResultFiles", "skipped_case"]
+__all__ = ["CaseResult", "ResultFiles", "WholeResult", "read_whole", "skipped_case"]
