@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 from weakref import WeakSet
 
@@ -62,23 +62,13 @@ class _Watched:
 
 
 class OverflowRecorder(Recorder):
-    """Records the calls that overflow, up to `most` of them; -1 is no limit.
-
-    With `ending` the training ends at the last of them, with the error that it returns for their number.
-    """
+    """Records the calls that overflow, up to `most` of them; -1 is no limit."""
 
     def __init__(
-        self,
-        measurements: MeasurementCache,
-        selection: Selection,
-        stacks: StackBook | None,
-        *,
-        most: int,
-        ending: Callable[[int], Exception] | None = None,
+        self, measurements: MeasurementCache, selection: Selection, stacks: StackBook | None, *, most: int
     ) -> None:
         super().__init__(measurements, selection, stacks, Coverage(apis=True))
-        self._most, self._ending = most, ending
-        self.ends_training = ending is not None
+        self._most = most
         self._flags, self._watched = OverflowFlags(), WeakSet[_Watched]()
         self.scaling = LossScaling()
         self.found = 0
@@ -87,13 +77,6 @@ class OverflowRecorder(Recorder):
     def is_done(self) -> bool:
         """True where as many overflows came as were asked for."""
         return 0 <= self._most <= self.found
-
-    def ending(self) -> Exception | None:
-        """Return the error that ends the training, once as many overflows came as were asked for."""
-        if self._ending is None or not self.is_done:
-            return None
-        ending, self._ending = self._ending, None
-        return ending(self.found)
 
     def interest(self, op: Op) -> Interest:
         return Interest.CALLS if self._coverage.includes(op) else Interest.NOTHING
@@ -168,8 +151,6 @@ class OverflowRecorder(Recorder):
             state.let_go()
         self._watched.clear()
         self.scaling.end_step()
-        if self.is_done:
-            self._ending = None  # it would come at a call that has nothing to do with it
         done = super().take_step(step)
         names = {draft.name for draft in done.drafts}
         done.stacks = [
@@ -226,6 +207,6 @@ class OverflowRecorder(Recorder):
     def _report(self, record: str) -> None:
         self.found += 1
         what = "its arguments are finite, and its result is not, or the device flags it"
-        _log.warning("torchparity: step %d: %s overflows: %s", self._step, record, what)
-        if self.is_done and self._ending is None:
+        _log.warning("torchparity: %s overflows: %s", record, what)
+        if self.is_done:
             _log.info("torchparity: overflow_nums is reached (%d); training goes on unwatched", self.found)
