@@ -130,7 +130,7 @@ def _failing(options: Namespace) -> set[str]:
 def check_source(source: Source, options: Namespace) -> int:
     """Check what a source holds, print how it went, return the exit code."""
     from torchparity.check.entry import check_run
-    from torchparity.check.results import whole_result
+    from torchparity.check.results import read_whole
     from torchparity.cli.terminal.progress import progress
 
     if options.out_path.is_file():
@@ -138,7 +138,7 @@ def check_source(source: Source, options: Namespace) -> int:
     with progress(rate=True) as show:
         summary = check_run(source, asked(options, source), show)
     _print(summary)
-    written = whole_result(summary.files[0])
+    written = read_whole(summary.files[0])
     _print_whole(written, summary)
     if summary.was_interrupted:
         return _INTERRUPTED

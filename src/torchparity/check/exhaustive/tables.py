@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-import polars as pl
-
 from torchparity import plugins
 from torchparity.check.exhaustive.results import COLUMNS, ExhaustiveResult
 from torchparity.records import Table
@@ -17,6 +15,8 @@ _STEM = "accuracy_checking_exhaustive"
 
 def write_exhaustive(found: Sequence[ExhaustiveResult], folder: Path, formats: Iterable[str]) -> list[Path]:
     """Write the rows in each of some formats; return the files."""
+    import polars as pl  # which the terminal does without
+
     rows = [[*each.cells(), each.reason] for each in found]
     columns = [*COLUMNS, "Message"]
     cells = [

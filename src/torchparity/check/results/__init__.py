@@ -2,6 +2,6 @@
 
 from torchparity.check.results.case_result import CallKey, CaseResult, skipped_case
 from torchparity.check.results.files import ResultFiles
-from torchparity.check.results.whole_result import WholeResult, whole_result
+from torchparity.check.results.whole_result import WholeResult, read_whole
 
-__all__ = ["CallKey", "CaseResult", "ResultFiles", "WholeResult", "skipped_case", "whole_result"]
+__all__ = ["CallKey", "CaseResult", "ResultFiles", "WholeResult", "read_whole", "skipped_case"]

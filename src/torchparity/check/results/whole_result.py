@@ -50,7 +50,7 @@ class WholeResult:
         return [f"no call is named {name!r}.{nearest(name, there)}" for name in names if name not in there]
 
 
-def whole_result(result: Path) -> WholeResult:
+def read_whole(result: Path) -> WholeResult:
     """Return what a result file holds."""
     return WholeResult(read_rows(result, RESULT_HEADER))
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from torchparity.check.execution import device_named
-from torchparity.check.exhaustive import COLUMNS, ExhaustiveResult, check_exhaustively
+from torchparity.check.exhaustive import COLUMNS, ExhaustiveResult, check_exhaustively, write_exhaustive
 from torchparity.errors import ConfigError
 
 _WIDTHS = (16, 8, 7, *(len(name) for name in COLUMNS[3:]))
@@ -32,8 +32,6 @@ def check_all_inputs(
         found.append(each)
         print(_line(each.cells()[:4] if each.reason else each.cells()[:shown]), flush=True)
     if folder is not None:
-        from torchparity.check.exhaustive.tables import write_exhaustive  # polars, which a terminal does without
-
         for file in write_exhaustive(found, folder, formats):
             print(f"Wrote {file}")
     return {str(each.status) for each in found}

@@ -226,6 +226,6 @@ class OverflowRecorder(Recorder):
     def _report(self, record: str) -> None:
         self.found += 1
         what = "its arguments are finite, and its result is not, or the device flags it"
-        _log.warning("torchparity: step %d: %s overflows: %s", self._step, record, what)
+        _log.warning("torchparity: %s overflows: %s", record, what)
         if self.is_done and self._ending is None:
             _log.info("torchparity: overflow_nums is reached (%d); training goes on unwatched", self.found)
