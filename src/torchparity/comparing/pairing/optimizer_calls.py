@@ -36,17 +36,27 @@ def _optimizer_calls(part: RunPart) -> dict[str, Record]:
 
 
 def _own_parameters(part: RunPart) -> dict[str, Parameters]:
-    """Return the parameters that calls of an optimizer received or returned themselves, of those that did."""
-    found = {
-        name: frozenset(
-            origin.name
-            for leaf in _tensors(record)
-            for origin in part.origins_of(leaf)
-            if origin.kind == "parameter" and origin.name
-        )
-        for name, record in _optimizer_calls(part).items()
-    }
-    return {name: parameters for name, parameters in found.items() if parameters}
+    """Return the parameters that calls of an optimizer received themselves, of those that did."""
+    told: dict[object, list[str]] = {}  # a tensor says in a number who made it, and few numbers are parameters
+    found: dict[str, Parameters] = {}
+    for name, record in _optimizer_calls(part).items():
+        parameters: list[str] = []
+        for leaf in _received(record):
+            if leaf.origin not in told:
+                origins = part.origins_of(leaf)
+                told[leaf.origin] = [origin.name for origin in origins if origin.kind == "parameter" and origin.name]
+            parameters += told[leaf.origin]
+        if parameters:
+            found[name] = frozenset(parameters)
+    return found
+
+
+def _received(record: Record) -> Iterable[TensorLeaf]:
+    """Yield the tensors that a call received, those in lists included, without the names that items have."""
+    for nest in (*record.input_args, *record.input_kwargs.values()):
+        for leaf in nest if isinstance(nest, list) else (nest,):
+            if isinstance(leaf, TensorLeaf):
+                yield leaf
 
 
 def _calls(part: RunPart, own: Mapping[str, Parameters]) -> dict[Parameters, list[str]]:
