@@ -248,13 +248,10 @@ def test_nothing_unpickles():
 
 
 def test_looking_at_runs_imports_no_torch():
-    names = [
-        module.name
-        for module in MODULES
-        if module.package in (*GROUND, "storage", "comparing", "communication", "merging", "report")
-    ]
+    packages = {*GROUND, "storage", "comparing", "communication", "merging", "report"}
+    names = [module.name for module in MODULES if module.package in packages]
     names += ["tensors", "kernels.cpu", "kernels.reference", "kernels.pairs", "cli.show", "cli.convert", "cli.compare"]
-    names += ["cli.merge"]
+    names += ["cli.laws", "cli.merge", "cli.overflow", "overflow.origin"]
     names += ["cli.run", "running"]  # which load torch when the script does
     code = "import sys\n" + "".join(f"import torchparity.{name}\n" for name in names) + "print('torch' in sys.modules)"
 

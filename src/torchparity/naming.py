@@ -171,6 +171,12 @@ def is_forward_name(text: str) -> bool:
     return ending is not None and ending["direction"] == "forward"
 
 
+def is_parameter_gradient(text: str) -> bool:
+    """Tell whether a record's name is that of gradients of a module's parameters."""
+    ending = _ENDING.search(text)
+    return ending is not None and ending["direction"] == "parameters_grad"
+
+
 def backward_of(forward: str) -> str:
     """Return the name of the first backward record of a forward call; a name without a direction stays as it is."""
     return _turned(forward, "forward", "backward")

@@ -7,6 +7,8 @@ import pytest
 
 import torchparity
 from tests.support.rank_runs import RankRun
+from torchparity.comparing.judging.search.ranks import Placed, may_be_reduced
+from torchparity.comparing.judging.verdict import Finding, Kind
 
 X = np.random.default_rng(3).normal(size=(4, 40)).astype(np.float32)
 SEND, RECV = "Distributed.send", "Distributed.recv"
@@ -126,3 +128,23 @@ def test_a_rank_that_was_not_recorded_may_be_at_fault(verdict):
 
     assert found.first.record == f"{ALL_REDUCE}.0.forward"
     assert "what rank 2 sent is not compared, and may be at fault" in found.sentence
+
+
+def placed(rank, record, clock):
+    fields = {"kind": Kind.OPERATOR, "step": 0, "row": 0, "baseline_record": record, "item": "output.0"}
+    return Placed(Finding(rank=rank, record=record, **fields), clock, 0)
+
+
+@pytest.mark.parametrize(
+    ("rank", "record", "clock", "may_be"),
+    [
+        (0, "Module.fc.Linear.parameters_grad.1", 2, True),
+        (0, "Module.fc.Linear.parameters_grad.1", 1, False),  # before anything was sent
+        (1, "Module.fc.Linear.parameters_grad.1", 2, False),
+        (0, "Torch.sin.0.forward", 2, False),  # what it received is recorded
+    ],
+)
+def test_a_gradient_of_another_rank_may_hold_what_was_sent_since(rank, record, clock, may_be):
+    first, other = placed(1, "Torch.exp.0.forward", 1), placed(rank, record, clock)
+
+    assert may_be_reduced(other, first.finding, [first, other]) is may_be

@@ -23,7 +23,7 @@ from torchparity.comparing.judging.limits import Limits
 from torchparity.comparing.judging.part import ComparedPart
 from torchparity.comparing.judging.repeated_facts import told_once
 from torchparity.comparing.judging.search.rank_search import RankSearch
-from torchparity.comparing.judging.search.ranks import Placed, ordered
+from torchparity.comparing.judging.search.ranks import Placed, may_be_reduced, ordered
 from torchparity.comparing.judging.verdict import Agreement, Finding, Kind, Verdict
 from torchparity.comparing.judging.wording.advice import advice_on
 from torchparity.comparing.judging.wording.sentences import agreement_sentence, finding_sentence, largest_deviation
@@ -92,7 +92,9 @@ def _judged(parts: Sequence[ComparedPart], coverage: Coverage, limits: Limits, *
     sizes = batch_sizes(searches) if _is_made_by_other_sizes(first, searches) else None
     if sizes is not None:
         return batch_verdict(sizes, searches, coverage)
-    others = [entry.finding for entry in placed if _is_told(entry.finding, first)]
+    others = [
+        entry.finding for entry in placed if _is_told(entry.finding, first) and not may_be_reduced(entry, first, placed)
+    ]
     first, *others = told_once([_explained(first, searches, changes), *others])
     quiet = [finding for finding in others if not finding.is_shown]
     return Verdict(

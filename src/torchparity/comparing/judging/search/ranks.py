@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 import msgspec
@@ -16,6 +16,7 @@ from torchparity.comparing.judging.evidence.operators import communicates
 from torchparity.comparing.judging.search.rank_search import RankSearch
 from torchparity.comparing.judging.verdict import Finding, Kind
 from torchparity.comparing.measuring.item_comparison import ItemComparison
+from torchparity.naming import is_parameter_gradient
 from torchparity.records import TensorLeaf
 
 _MARGIN = 4.0  # of two estimates by sketches, each up to twice too large or too small
@@ -51,6 +52,17 @@ def ordered(searches: Mapping[int, RankSearch]) -> list[Placed]:
     placed.sort(key=lambda entry: entry.order)
     judged = [(entry, communications[entry.finding.step].judged(entry)) for entry in placed]
     return [msgspec.structs.replace(entry, finding=finding) for entry, finding in judged if finding is not None]
+
+
+def may_be_reduced(entry: Placed, first: Finding, placed: Sequence[Placed]) -> bool:
+    """Tell whether a gradient may hold what another rank sent: FSDP reduces gradients before they are accumulated."""
+    finding = entry.finding
+    if finding.rank == first.rank or finding.step != first.step or not is_parameter_gradient(finding.record):
+        return False
+    cause = next(
+        (each for each in placed if (each.finding.rank, each.finding.record) == (first.rank, first.record)), None
+    )
+    return cause is not None and cause.communications < entry.communications
 
 
 class StepCommunication:
