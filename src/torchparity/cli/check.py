@@ -283,8 +283,9 @@ def _print(summary: CheckSummary) -> None:
 def _print_whole(written: WholeResult, summary: CheckSummary) -> None:
     for sentence in written.skips():
         print(printable(sentence))
-    if summary.already_done:
-        print(f"With those of before {summary.files[0]} has {written.in_words()}.")
+    if earlier := written.counts - summary.counts:
+        parts = ", ".join(f"{number} {word}" for word, number in sorted(earlier.items()))
+        print(f"Done before: {counted(earlier.total(), 'call')}: {parts}.")
     strange = len(written.rows) - summary.already_done - sum(summary.counts.values())
     if strange > 0:
         calls = f"{counted(strange, 'call')} of {summary.files[0]}"

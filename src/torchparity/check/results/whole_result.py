@@ -29,12 +29,6 @@ class WholeResult:
         """The number of calls of each status, the worse of both directions."""
         return Counter(str(_status(row)) for row in self.rows)
 
-    def in_words(self) -> str:
-        """Return how many calls have which status."""
-        counts = self.counts
-        parts = ", ".join(f"{counts[word]} {word}" for word in ("pass", "warning", "error", "SKIP"))
-        return f"{counted(len(self.rows), 'call')}: {parts}"
-
     def skips(self) -> list[str]:
         """Return sentences on calls that were skipped, a few of them."""
         skipped = [row for row in self.rows if _status(row) is Status.SKIP]
