@@ -145,7 +145,7 @@ ROOMS = {
         "two_checks": {"judging"},
         "collection": set(),
         "cases": set(),
-        "execution": {"cases", "emulation"},
+        "execution": {"cases", "emulation", "judging"},
         "results": {"judging"},
         "reproduction": {"cases", "execution", "judging", "results"},
         "": {"cases", "collection", "execution", "exhaustive", "judging", "reproduction", "results"},

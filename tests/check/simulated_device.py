@@ -2,7 +2,8 @@
 
     python -m tests.check.simulated_device
 
-Sums are added in another order there; "wrong" has the results with another epsilon in every layer norm.
+Sums are added in another order there; "wrong" has the results with another epsilon in every layer norm, "tf32" those
+with products in TF32.
 """
 
 from __future__ import annotations
@@ -18,7 +19,17 @@ from torchparity.check.checking import check_case
 from torchparity.simulation import NpuBehaviour, WrongEpsilon, simulate_npu
 
 NPU = NpuBehaviour(reduction_order="chunked")
+TF32_NPU = NpuBehaviour(accumulate="tf32")
 WRONG_NPU = NpuBehaviour(reduction_order="chunked", faults=(WrongEpsilon("layer_norm", call=None, eps=0.5),))
+
+
+def in_tf32() -> dict[str, list[object]]:
+    """Return the status of each call in float32, and whether TF32 is named."""
+    found = {}
+    for case in recorded(ZOO["gpt"], torch.float32):
+        result = check_case(case, torch.device("npu")).result
+        found[case.name] = [str(result.status), "TF32" in result.message]
+    return found
 
 
 def statuses() -> dict[str, str]:
@@ -36,4 +47,6 @@ if __name__ == "__main__":
     simulate_npu(NPU)
     right = statuses()
     simulate_npu(WRONG_NPU)
-    print(json.dumps({"right": right, "wrong": statuses()}))
+    wrong = statuses()
+    simulate_npu(TF32_NPU)
+    print(json.dumps({"right": right, "wrong": wrong, "tf32": in_tf32()}))

@@ -10,8 +10,15 @@ import torch
 
 from torchparity.calls import attempted
 from torchparity.check.cases import CannotRun, Case, reason_to_skip
-from torchparity.check.exactness import has_exact_inputs, is_exact
-from torchparity.check.execution import Performed, Results, perform, picking, solving
+from torchparity.check.execution import (
+    Performed,
+    Results,
+    has_exact_inputs,
+    is_exact,
+    perform,
+    picking,
+    solving,
+)
 from torchparity.check.judging import Judgement, Outcome, Status, join, judge, judge_distribution, skipped
 from torchparity.check.results import CallKey, CaseResult, skipped_case
 from torchparity.check.selection import Selection

@@ -12,7 +12,7 @@ import torch
 from tests.check.recorded_calls import recorded_cases
 from torchparity import open_run
 from torchparity.check.cases import cases_of
-from torchparity.check.checking import check_case
+from torchparity.check.checking import check_case, judge_performed
 from torchparity.check.judging import Status
 from torchparity.check.reproduction import ErrorData
 
@@ -106,3 +106,42 @@ def test_calls_of_the_same_name_are_kept_by_step_and_rank(tmp_path):
     assert all("Torch.exp.0.forward" in part.records for part in run.parts)
     scripts = {path.name for path in (tmp_path / "scripts").glob("*.py")}
     assert scripts == {f"{place}.Torch.exp.0.py" for place in ("step0.rank0", "step0.rank1", "step2.rank1")}
+
+
+def _half_that_is_off(fault):
+    values = torch.randn(32, 32, generator=torch.Generator().manual_seed(0)).bfloat16()
+
+    def work():
+        values[torch.arange(32)]
+        torch.exp(values)
+        values.argmax(0)
+
+    cases = recorded_cases(work)
+    for name in ("Tensor.__getitem__.0", "Torch.exp.0", "Tensor.argmax.0"):
+        checked = check_case(cases[name], CPU)
+        assert checked.performed is not None and checked.result.status is Status.PASS
+        fault(checked.performed.device.outputs)
+        yield judge_performed(cases[name], checked.performed), checked.performed
+
+
+def _off(outputs):
+    value = outputs["0"]
+    outputs["0"] = (value.double() * 1.03).to(value.dtype) if value.is_floating_point() else (value + 1) % 32
+
+
+def test_a_script_of_half_precision_judges_by_the_same_rules(tmp_path):
+    """The script runs the right kernels; a wrong one is put into it by hand."""
+    with ErrorData(tmp_path, "cpu") as data:
+        for result, performed in _half_that_is_off(_off):
+            assert result.status is Status.ERROR, result
+            data.add(result, performed)
+
+    for path in sorted((tmp_path / "scripts").glob("*.py")):
+        assert script(tmp_path, path.stem).returncode == 0
+        wrong = "t = (lambda v: (v.double() * 1.03).to(v.dtype) if v.is_floating_point() else (v + 1) % 32)"
+        text = path.read_text().replace(
+            "truth = run(", f"{wrong}\nmine = {{k: t(v) for k, v in mine.items()}}\ntruth = run("
+        )
+        path.write_text(text)
+        done = script(tmp_path, path.stem)
+        assert (done.returncode, done.stderr) == (1, ""), path

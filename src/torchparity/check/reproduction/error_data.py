@@ -12,7 +12,7 @@ from types import TracebackType
 
 import torch
 
-from torchparity.check.execution import Performed
+from torchparity.check.execution import Performed, has_exact_inputs, is_exact
 from torchparity.check.judging import Status
 from torchparity.check.reproduction.failed_records import failed_records
 from torchparity.check.reproduction.script import script_text
@@ -86,13 +86,16 @@ def _tensors(performed: Performed, name: str, failed: list[str]) -> dict[str, ob
         "seeds": seeds.made() if seeds is not None else {},
         "writes": performed.call.writes,
         "rounded": {item.removeprefix(f"{name}."): _samples(performed, name, item) for item in failed},
+        "exact": is_exact(performed.case, performed.call.arguments),  # outputs, to the last bit
     }
 
 
 def _samples(performed: Performed, name: str, item: str) -> list[torch.Tensor]:
     """Return results with the tested dtype's rounding: the CPU's own, and the emulated ones."""
     samples = [performed.same_dtype] if performed.same_dtype is not None else []
+    exact = ".forward." in item and has_exact_inputs(performed.case, performed.call.arguments)
     if performed.can_emulate:
-        samples += [results for number in range(_MOST_SAMPLES) if (results := performed.emulated(number)) is not None]
+        emulated = [performed.emulated(number, has_exact_inputs=exact) for number in range(_MOST_SAMPLES)]
+        samples += [results for results in emulated if results is not None]
     found = (results.by_name().get(item.removeprefix(f"{name}.")) for results in samples)
     return [value for value in found if isinstance(value, torch.Tensor)]
