@@ -5,6 +5,8 @@ perturbations/   the changes, one file each
 rerunning        running an API again without a trace
 deviation        how far two results are apart
 thresholds       how far apart they may be, and what a preheat learns of that
+arriving         deviations on their way from a device to the host
+verdicts         deviations become rows
 findings         free_benchmark.csv
 selected_calls   which calls are perturbed
 checking         the listeners that compare, forward and backward
