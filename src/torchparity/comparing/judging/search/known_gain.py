@@ -16,7 +16,8 @@ from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.comparing.measuring.rounding import tolerance, unit_of
 from torchparity.comparing.precision.families import stem_of
 from torchparity.comparing.precision.figures import ESTIMATE
-from torchparity.records import Origin, Record, TensorLeaf, ValueLeaf
+from torchparity.records import Leaf, Origin, Record, TensorLeaf, ValueLeaf
+from torchparity.storage import RunPart
 
 # What they return is what they received in another form, place or dtype: no element is dropped or taken twice.
 _COPYING_NAMES = """
@@ -26,6 +27,8 @@ _COPYING_NAMES = """
 _COPYING = frozenset(_COPYING_NAMES.split())
 _SHIFTING = frozenset(("add", "sub", "subtract"))
 _SCALING = frozenset(("mul", "multiply", "div", "divide", "truedivide"))
+_NAMING = ("parameter", "buffer")  # these say whose memory it is, beside who wrote it
+_LONGEST_WAY = 100
 
 
 class _Moved(NamedTuple):
@@ -33,9 +36,6 @@ class _Moved(NamedTuple):
 
     passed: float
     rounded: float
-
-
-_Ancestry = tuple[_Moved, frozenset[tuple[int, str]]]  # with the step and name of the paired records that it leads to
 
 
 def deviation_behind(context: PartContext, entry: ItemComparison, alone: str, home: PartContext) -> float | None:
@@ -48,42 +48,70 @@ def deviation_behind(context: PartContext, entry: ItemComparison, alone: str, ho
     if norm is None or is_mask(entry):
         return None
     is_candidates = home.candidates_alone(alone) is not None
-    mine = _behind_call(home, alone, is_candidates=is_candidates)
-    if mine is None:
-        return None
+    mine, other = _WayBack(is_candidates=is_candidates), _WayBack(is_candidates=not is_candidates)
     side = entry.baseline if is_candidates else entry.candidate
-    other = _behind_other_side(context, side.leaf if side is not None else None, is_candidates=not is_candidates)
-    if other is None or not other[1] <= mine[1]:
+    moved = mine.of_call(home, alone)
+    moved_there = other.of_tensor(context, side.leaf if side is not None else None)
+    if moved is None or moved_there is None or not other.ancestors <= mine.ancestors:
         return None
     estimate = 1.0 if entry.metrics is not None else ESTIMATE
-    rounded = estimate * (mine[0].rounded + other[0].rounded) / norm + coarser_unit(entry.pair)
-    return min(tolerance(entry.pair), ROUNDED_NUMBER) + rounded + GAIN_OF_COPIES * mine[0].passed / norm
+    rounded = estimate * (moved.rounded + moved_there.rounded) / norm + coarser_unit(entry.pair)
+    return min(tolerance(entry.pair), ROUNDED_NUMBER) + rounded + GAIN_OF_COPIES * moved.passed / norm
 
 
-def _behind_other_side(context: PartContext, leaf: object, *, is_candidates: bool) -> _Ancestry | None:
-    if not isinstance(leaf, TensorLeaf):
-        return None
-    return _behind_origins(context, leaf, is_candidates=is_candidates)
+class _WayBack:
+    """The calls of one run alone that lead from a tensor back to records of both runs, its `ancestors`."""
 
+    def __init__(self, *, is_candidates: bool) -> None:
+        self._is_candidates = is_candidates
+        self._seen: set[tuple[int, str]] = set()
+        self.ancestors: set[tuple[int, str]] = set()  # step and name
 
-def _behind_call(context: PartContext, name: str, *, is_candidates: bool) -> _Ancestry | None:
-    """Return what a call without a partner makes of what it received; None where its gain is not known."""
-    part = context.part.candidate if is_candidates else context.part.baseline
-    record = part.records.get(name)
-    leaves = _only_tensors(record) if record is not None else None
-    if leaves is None:
-        return None
-    received, returned = leaves
-    norms = _norm(received), _norm(returned)
-    ancestry = _behind_origins(context, received, is_candidates=is_candidates, but=name)
-    if ancestry is None or norms[0] is None or norms[1] is None:
-        return None
-    stem = stem_of(operator_of(name))
-    gain = norms[1] / norms[0] if stem in _SCALING else 1.0
-    is_exact = stem in _COPYING and unit_of(returned.dtype) <= unit_of(received.dtype)
-    own = 0.0 if is_exact else unit_of(returned.dtype) * norms[1]
-    moved, ancestors = ancestry
-    return _Moved(gain * moved.passed, gain * moved.rounded + own), ancestors
+    def of_call(self, context: PartContext, name: str) -> _Moved | None:
+        """Return what a call without a partner makes of what it received; None where its gain is not known."""
+        record = self._part(context).records.get(name)
+        leaves = _only_tensors(record) if record is not None else None
+        place = (context.step, name)
+        if leaves is None or place in self._seen or len(self._seen) >= _LONGEST_WAY:
+            return None  # a run that somebody wrote by hand may go round in circles
+        self._seen.add(place)
+        received, returned = leaves
+        moved = self.of_tensor(context, received)
+        before, after = _norm(received), _norm(returned)
+        if moved is None or before is None or after is None:
+            return None
+        stem = stem_of(operator_of(name))
+        gain = after / before if stem in _SCALING else 1.0
+        is_exact = stem in _COPYING and unit_of(returned.dtype) <= unit_of(received.dtype)
+        own = 0.0 if is_exact else unit_of(returned.dtype) * after
+        return _Moved(gain * moved.passed, gain * moved.rounded + own)
+
+    def of_tensor(self, context: PartContext, leaf: Leaf) -> _Moved | None:
+        """Return the distance of a tensor that paired records made, or calls of known gain from what those made."""
+        if not isinstance(leaf, TensorLeaf):
+            return None
+        origins = [origin for origin in self._part(context).origins_of(leaf) if origin.kind not in _NAMING]
+        moved = [self._of_origin(context, origin, leaf) for origin in origins]
+        known = [part for part in moved if part is not None]
+        if not known or len(known) < len(moved):
+            return None
+        return _Moved(sum(part.passed for part in known), sum(part.rounded for part in known))
+
+    def _of_origin(self, context: PartContext, origin: Origin, leaf: TensorLeaf) -> _Moved | None:
+        at = context.context_of(origin)
+        if at is None:
+            return None
+        if at.is_alone(origin.name, is_candidates=self._is_candidates):
+            return self.of_call(at, origin.name)
+        maker = at.paired(origin.name, is_candidates=self._is_candidates)
+        if maker is None or maker.passes_on:
+            return None
+        self.ancestors.add((at.step, maker.name))
+        distance = largest_distance(results_like(maker, leaf.shape))
+        return None if distance is None else _Moved(distance, 0.0)
+
+    def _part(self, context: PartContext) -> RunPart:
+        return context.part.candidate if self._is_candidates else context.part.baseline
 
 
 def _only_tensors(record: Record) -> tuple[TensorLeaf, TensorLeaf] | None:
@@ -101,34 +129,6 @@ def _only_tensors(record: Record) -> tuple[TensorLeaf, TensorLeaf] | None:
         return None
     is_float = unit_of(received[0].dtype) and unit_of(returned[0].dtype)
     return (received[0], returned[0]) if is_float and received[0].numel == returned[0].numel else None
-
-
-def _behind_origins(context: PartContext, leaf: TensorLeaf, *, is_candidates: bool, but: str = "") -> _Ancestry | None:
-    """Return the distance of a tensor that paired records made, or calls of known gain from what those made."""
-    part = context.part.candidate if is_candidates else context.part.baseline
-    passed = rounded = 0.0
-    ancestors: frozenset[tuple[int, str]] = frozenset()
-    origins = [origin for origin in part.origins_of(leaf) if origin.kind not in ("parameter", "buffer")]
-    for origin in origins:
-        found = _behind_origin(context, origin, leaf, is_candidates=is_candidates) if origin.name != but else None
-        if found is None:
-            return None
-        passed, rounded = passed + found[0].passed, rounded + found[0].rounded
-        ancestors |= found[1]
-    return (_Moved(passed, rounded), ancestors) if origins else None
-
-
-def _behind_origin(context: PartContext, origin: Origin, leaf: TensorLeaf, *, is_candidates: bool) -> _Ancestry | None:
-    at = context.context_of(origin)
-    if at is None:
-        return None
-    if at.is_alone(origin.name, is_candidates=is_candidates):
-        return _behind_call(at, origin.name, is_candidates=is_candidates)
-    maker = at.paired(origin.name, is_candidates=is_candidates)
-    if maker is None or maker.passes_on:
-        return None
-    moved = largest_distance(results_like(maker, leaf.shape))
-    return None if moved is None else (_Moved(moved, 0.0), frozenset({(at.step, maker.name)}))
 
 
 def _norm(leaf: TensorLeaf) -> float | None:
