@@ -10,6 +10,7 @@ from torchparity.communication.shares import Share
 from torchparity.naming import family_of
 from torchparity.records import Record, TensorLeaf
 
+_OF_ALL = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")  # every rank hears from every other
 _POSTED = frozenset({"Distributed.isend", "Distributed.irecv", "Distributed.batch_isend_irecv"})
 
 
@@ -33,6 +34,7 @@ class Clocks:
         self._events = {rank: _events(meetings, rank) for rank in meetings.parts}
         self._places = {rank: [event.position for event in events] for rank, events in self._events.items()}
         self._after: dict[int, list[int]] = {rank: [] for rank in self._events}
+        self._same_for_all: dict[int, int] = {}
         self._run()
 
     def before(self, rank: int, position: int) -> int:
@@ -53,30 +55,37 @@ class Clocks:
     def _run(self) -> None:
         """Let every rank pass its events; one that waits for what nobody sends goes on when all wait."""
         while waiting := [rank for rank, events in self._events.items() if len(self._after[rank]) < len(events)]:
-            going = [rank for rank in waiting if self._can_pass(rank)]
+            heard = {rank: self._heard(rank) for rank in waiting}
+            going = [rank for rank in waiting if heard[rank] is not None]
             for rank in going or waiting[:1]:
-                self._pass(rank)
+                passed = self._after[rank]
+                passed.append(max([*passed[-1:], heard[rank] or 0]) + 1)
 
-    def _can_pass(self, rank: int) -> bool:
+    def _heard(self, rank: int) -> int | None:
+        """Return the largest clock that reaches a rank at its next event; None while somebody has not sent."""
         event = self._events[rank][len(self._after[rank])]
-        return all(self._has_posted(source) for source in _sources(event, rank))
+        clocks = [self._sent(meeting, rank) for meeting in event.meetings]
+        known = [clock for clock in clocks if clock is not None]
+        return max(known, default=0) if len(known) == len(clocks) else None
 
-    def _has_posted(self, share: Share) -> bool:
-        return len(self._after[share.rank]) >= self._start(share)
+    def _sent(self, meeting: Meeting, rank: int) -> int | None:
+        """Return the largest clock of those who send to a rank; one that is the same for all ranks is kept."""
+        key = id(meeting)
+        if key in self._same_for_all:
+            return self._same_for_all[key]
+        largest = 0
+        for share in meeting.sources_of(rank):
+            start = self._start(share)
+            if len(self._after[share.rank]) < start:
+                return None
+            largest = max(largest, self._at(share.rank, start))
+        if meeting.kind in _OF_ALL:
+            self._same_for_all[key] = largest
+        return largest
 
     def _start(self, share: Share) -> int:
         index = bisect_left(self._places[share.rank], share.position)
         return self._events[share.rank][index].start
-
-    def _pass(self, rank: int) -> None:
-        passed = self._after[rank]
-        event = self._events[rank][len(passed)]
-        heard = [self._at(share.rank, self._start(share)) for share in _sources(event, rank) if self._has_posted(share)]
-        passed.append(max([*passed[-1:], *heard], default=0) + 1)
-
-
-def _sources(event: _Event, rank: int) -> list[Share]:
-    return [share for meeting in event.meetings for share in meeting.sources_of(rank) if share.rank != rank]
 
 
 def _events(meetings: Meetings, rank: int) -> list[_Event]:

@@ -10,6 +10,7 @@ from torchparity.communication.shares import Share
 from torchparity.records import GroupLeaf
 from torchparity.storage import RunPart
 
+_MOST_DIGITS = 6  # of a job's size: a file may say anything
 _DEFAULT = "0"  # torch's name of the default group
 
 
@@ -78,5 +79,5 @@ class Groups:
 
 def _world(parts: Sequence[RunPart]) -> tuple[int, ...]:
     sizes = [part.info.environment.get("world.size", "") for part in parts]
-    size = max((int(text) for text in sizes if text.isdecimal()), default=0)
+    size = max((int(text) for text in sizes if text.isdecimal() and len(text) <= _MOST_DIGITS), default=0)
     return tuple(sorted({*range(size), *(part.rank for part in parts)}))

@@ -51,16 +51,25 @@ def _all_measured(
     meeting: Meeting, expected: Sequence[Expectation], parts: Mapping[int, RunPart]
 ) -> list[tuple[Expectation, Measured | str]]:
     """Measure every tensor; where all ranks must receive the same, equal ones once."""
-    known: dict[tuple[str, object, object], Measured | str] = {}
+    known: dict[object, Measured | str] = {}
     found: list[tuple[Expectation, Measured | str]] = []
     for entry in expected:
-        leaf = entry.received.leaf
-        key = entry.received.item, leaf.statistics, leaf.stored_in.crc32 if leaf.stored_in is not None else None
-        is_told = entry.reason == "" and meeting.kind in _SAME and leaf.stored_in is not None
-        if not is_told or key not in known:
-            known[key] = entry.reason or measured(entry, parts)
-        found.append((entry, known[key]))
+        content = _content(entry) if meeting.kind in _SAME and not entry.reason else None
+        result = known.get(content) if content is not None else None
+        if result is None:
+            result = entry.reason or measured(entry, parts)
+        if content is not None:
+            known[content] = result
+        found.append((entry, result))
     return found
+
+
+def _content(entry: Expectation) -> object:
+    """Return what tells one received tensor from another; None where that takes reading its values."""
+    leaf = entry.received.leaf
+    if leaf.data_name is not None and leaf.stored_in is None:
+        return None
+    return entry.received.item, leaf.statistics, leaf.checksum, leaf.stored_in.crc32 if leaf.stored_in else None
 
 
 def measured(expected: Expectation, parts: Mapping[int, RunPart]) -> Measured | str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from torchparity.communication.laws.roundings import precision_of
@@ -13,6 +13,7 @@ from torchparity.records import TensorLeaf
 
 _NOTHING = TensorLeaf(dtype="", shape=(0,))
 _NOT_RECEIVED = "what it received is not recorded, as of calls that send Python objects"
+_BY_PLACE = ("scatter", "reduce_scatter", "all_to_all")  # every rank receives another part
 _INTEGERS = ("torch.int", "torch.uint")
 _REDUCED = ("sum", "avg", "max", "min", "product")
 
@@ -57,7 +58,8 @@ class Expectation:
 
 
 def expectations(meeting: Meeting) -> Iterator[Expectation]:
-    """Yield an expectation for every tensor that a rank received."""
+    """Yield an expectation for every tensor that a rank received; for ranks that expect the same it is made once."""
+    known: dict[object, Expectation] = {}
     for rank, share in meeting.shares.items():
         if not meeting.source_ranks(rank):
             continue  # the law leaves open what this rank has afterwards
@@ -65,8 +67,13 @@ def expectations(meeting: Meeting) -> Iterator[Expectation]:
             continue  # it keeps what it sent
         if not share.received:
             yield Expectation(share, Sent("output", _NOTHING), reason=_NOT_RECEIVED)
+        place = rank if meeting.kind in _BY_PLACE else None
         for number, received in enumerate(share.received):
-            yield _expectation(meeting, share, number, received)
+            form = (received.leaf.dtype, received.leaf.numel, len(share.received), share.reduction)
+            key = (number, place, meeting.source_ranks(rank), form)
+            if key not in known:
+                known[key] = _expectation(meeting, share, number, received)
+            yield replace(known[key], share=share, received=received)
 
 
 def _expectation(meeting: Meeting, share: Share, number: int, received: Sent) -> Expectation:
@@ -138,7 +145,7 @@ def _part(share: Share, index: int, size: int) -> Piece | None:
     leaf, lengths = share.sent[0].leaf, share.splits[1]
     if not lengths:
         return None if leaf.numel % size else Piece(share, leaf, leaf.numel // size * index, leaf.numel // size)
-    if index >= len(lengths) or not leaf.shape or sum(lengths) != leaf.shape[0]:
+    if index >= len(lengths) or min(lengths) < 0 or not leaf.shape or sum(lengths) != leaf.shape[0]:
         return None
     row = leaf.numel // leaf.shape[0] if leaf.shape[0] else 0
     return Piece(share, leaf, row * list(accumulate(lengths, initial=0))[index], row * lengths[index])
