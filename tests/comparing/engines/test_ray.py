@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -80,12 +81,13 @@ def test_a_cluster_gives_the_bits_of_threads_also_when_a_worker_is_killed(tmp_pa
     assert of_survivors[:2] == (printed, tables)  # Ray may have a word about the worker on stderr
 
 
-def test_a_cluster_that_nobody_can_reach_is_one_sentence(tmp_path):
-    write(tmp_path / "run", 0.0)
-    command = [sys.executable, "-m", "torchparity", "compare", "run", "run", "--engine", "ray"]
-
-    done = subprocess.run([*command, "--address", "127.0.0.1:1"], cwd=tmp_path, capture_output=True, text=True)
+@pytest.mark.parametrize("listens", [False, True], ids=["nobody", "somebody else"])
+def test_a_cluster_that_cannot_be_reached_is_one_sentence(listens, linear_run):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1] if listens else 1}"
+        command = [sys.executable, "-m", "torchparity", "compare", linear_run, linear_run]
+        done = subprocess.run([*command, "--engine", "ray", "--address", address], capture_output=True, text=True)
 
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1
-    assert "no Ray cluster can be reached at 127.0.0.1:1" in done.stderr
+    assert f"no Ray cluster can be reached at {address}" in done.stderr

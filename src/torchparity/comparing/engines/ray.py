@@ -7,6 +7,7 @@ once, so nothing is lost and nothing counted twice.
 from __future__ import annotations
 
 import logging
+import os
 import socket
 import sys
 from collections import Counter, deque
@@ -24,6 +25,8 @@ from torchparity.text import counted, one_line
 _RETRIES = 5  # of a block whose worker died
 _MOST_RUNNING = 512  # blocks that are handed to Ray at once
 _CONNECTING = 5.0  # seconds
+_SETTINGS = 4  # the kind of HTTP/2's first frame
+_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, _SETTINGS, 0, 0, 0, 0, 0])
 _LONGEST_REASON = 200
 
 
@@ -140,16 +143,28 @@ def _connect(ray: Any, address: str | None) -> None:
 
 
 def _refuse_unreachable(address: str | None) -> None:
-    """Raise where nobody listens at host:port; Ray itself would try for a minute."""
+    """Raise where nobody answers at host:port as a gRPC server does; Ray itself would try for minutes."""
     host, _, port = (address or "").removeprefix("ray://").rpartition(":")
     if not host or not port.isdecimal():
         return
     try:
-        socket.create_connection((host.strip("[]"), int(port)), _CONNECTING).close()
+        with socket.create_connection((host.strip("[]"), int(port)), _CONNECTING) as connection:
+            if not os.environ.get("RAY_USE_TLS") and not _answers(connection):
+                raise EngineError(f"no Ray cluster can be reached at {address}: what listens there is not Ray.")
     except (OSError, OverflowError) as error:
         raise EngineError(
             f"no Ray cluster can be reached at {address}: {_reason(error)}; `ray start --head` prints its address."
         ) from None
+
+
+def _answers(connection: socket.socket) -> bool:
+    """Tell whether a server greets as HTTP/2 servers have to, by their settings."""
+    connection.sendall(_GREETING)
+    try:
+        answer = connection.recv(9, socket.MSG_WAITALL)
+    except TimeoutError:
+        return False
+    return len(answer) == 9 and answer[3] == _SETTINGS
 
 
 def _reason(error: BaseException | None) -> str:
