@@ -23,7 +23,13 @@ class Chosen:
     @property
     def has_many_parts(self) -> bool:
         """True where the calls are of several steps or ranks."""
-        return len({(case.part.step, case.part.rank) for case in self.cases}) > 1
+        return self.only_place is None and bool(self.cases)
+
+    @property
+    def only_place(self) -> tuple[int, int] | None:
+        """The step and the rank of all calls; None where they are of several."""
+        places = {(case.part.step, case.part.rank) for case in self.cases}
+        return next(iter(places)) if len(places) == 1 else None
 
 
 def chosen_cases(source: Source, *, filter_duplicates: bool) -> Chosen:

@@ -73,7 +73,9 @@ def check_run(source: Source, options: CheckOptions, show: Show | None = None) -
     devices = [device_named(word) for word in options.devices] or [device_named(None)]
     selection = options.selection
     chosen = chosen_cases(source, filter_duplicates=selection.filter_duplicates)
-    files = ResultFiles.continued(options.csv_path) if options.csv_path else ResultFiles.new(options.folder)
+    place = chosen.only_place if chosen.cases else (0, 0)
+    begun = options.csv_path
+    files = ResultFiles.continued(begun, place) if begun else ResultFiles.new(options.folder, place)
     waiting = [case for case in chosen.cases if key_of(case) not in files.done]
     summary = CheckSummary(
         device=", ".join(map(str, devices)),
@@ -87,7 +89,7 @@ def check_run(source: Source, options: CheckOptions, show: Show | None = None) -
     summary.earlier.update(str(result.status) for result in done if result is not None)
     with files, undisturbed():
         if files.done and not summary.earlier:
-            named = f"{next(iter(files.done))!r}, which the run has not, nor any other of it"
+            named = f"{next(iter(files.done)).name!r}, which the run has not, nor any other of it"
             raise ConfigError(f"-csv_path {options.csv_path} is of another check: it begins with {named}.")
         count = max(options.processes, len(devices))
         if count > 1:

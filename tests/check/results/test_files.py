@@ -35,6 +35,22 @@ def test_rows_are_in_the_files_as_soon_as_they_are_added(tmp_path):
         assert rows(files.details)[1][-2:] == ["4", "0"]
 
 
+def test_files_about_one_step_of_one_rank_have_the_columns_of_the_seed(tmp_path):
+    with ResultFiles.new(tmp_path, (4, 0)) as files:
+        files.add(result(0))
+
+    assert rows(files.result) == [
+        ["API name", "Forward Test Success", "Backward Test Success", "Message"],
+        ["Functional.gelu.0", "pass", "", ""],
+    ]
+    assert rows(files.details)[0] == list(DETAILS_HEADER)
+    with ResultFiles.continued(files.result, (4, 0)) as files:
+        assert list(files.done) == [("Functional.gelu.0", 4, 0)]
+        files.add(result(1))
+    assert [len(row) for row in rows(files.result)] == [4, 4, 4]
+    assert {len(row) for row in rows(files.details)} == {len(DETAILS_HEADER)}
+
+
 def test_an_interrupted_check_goes_on_where_it_was(tmp_path):
     with ResultFiles.new(tmp_path) as files:
         files.add(result(0))

@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 
 from torchparity import plugins
-from torchparity.check.results.rows import DETAILS_HEADER, RESULT_HEADER, read_rows
+from torchparity.check.results.rows import DETAILS_HEADER, RESULT_HEADER, read_rows, tells_places, without_place
 from torchparity.records import Table
 from torchparity.report.formats import TableFormat
 
@@ -30,11 +30,12 @@ def write_tables(result: Path, details: Path, formats: Iterable[str]) -> list[Pa
 
 def _table(path: Path, header: Sequence[str]) -> Table:
     rows = read_rows(path, header)
+    shown = header if tells_places(path) else without_place(header)
     frame = pl.DataFrame(
-        [[row[place] or None for row in rows] for place in range(len(header))], schema=dict.fromkeys(header, pl.String)
+        [[row[place] or None for row in rows] for place in range(len(shown))], schema=dict.fromkeys(shown, pl.String)
     )
     colours = [_colour(row) for row in rows]
-    numeric = frozenset(header) - _WORDS if header is DETAILS_HEADER else frozenset()
+    numeric = frozenset(shown) - _WORDS if header is DETAILS_HEADER else frozenset()
     return Table(frame=frame, title=path.stem, numeric=numeric, colours=colours if any(colours) else [])
 
 

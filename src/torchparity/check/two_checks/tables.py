@@ -18,7 +18,7 @@ from torchparity.check.two_checks.details_file import Place
 from torchparity.records import Table
 from torchparity.report.formats import TableFormat
 
-RESULT_COLUMNS = ("API Name", "Forward Test Success", "Backward Test Success", "Message", "Step", "Rank")
+RESULT_COLUMNS = ("API Name", "Forward Test Success", "Backward Test Success", "Message")
 DETAILS_COLUMNS = (
     "API Name",
     *("small-value error ratio", "small-value error result"),
@@ -32,8 +32,9 @@ DETAILS_COLUMNS = (
     *("bitwise error rate", "bitwise result"),
     *("mean ULP error", "share of ULP error above threshold", "ULP share ratio", "ULP result"),
     *("double thousandth", "double thousandth result"),
-    *("result", "algorithm", "Message", "Step", "Rank"),
+    *("result", "algorithm", "Message"),
 )
+PLACE_COLUMNS = ("Step", "Rank")  # last, and only of several steps or ranks
 _WITH_RESULT = (
     *("small_value_error_share", "rmse", "max_relative", "mean_relative", "error_balance"),
     *("nonfinite_error_rate", "relative_error_rate", "absolute_error_rate", "bitwise_error_rate"),
@@ -54,7 +55,7 @@ class ResultCompared:
     message: str
 
     def cells(self) -> list[str]:
-        """Return the cells of this row, as `DETAILS_COLUMNS` names them."""
+        """Return the cells of this row, as `DETAILS_COLUMNS` and `PLACE_COLUMNS` name them."""
         cells = [self.name]
         for name in _WITH_RESULT:
             cells += self._pair(name)
@@ -78,7 +79,7 @@ class CallCompared:
     message: str
 
     def cells(self) -> list[str]:
-        """Return the cells of this row, as `RESULT_COLUMNS` names them."""
+        """Return the cells of this row, as `RESULT_COLUMNS` and `PLACE_COLUMNS` name them."""
         return [self.name, str(self.forward or ""), str(self.backward or ""), self.message, *self.place]
 
 
@@ -88,10 +89,13 @@ def write_tables(
     """Write both tables in each format; return the files."""
     time = datetime.now().strftime("%Y%m%d%H%M%S")
     worst = [_COLOURS.get(call.forward or Status.PASS) or _COLOURS.get(call.backward or Status.PASS) for call in calls]
+    places = PLACE_COLUMNS if len({call.place for call in calls}) > 1 else ()
     tables = {
-        f"{_STEM}_result_{time}": _table(RESULT_COLUMNS, [call.cells() for call in calls], worst),
+        f"{_STEM}_result_{time}": _table((*RESULT_COLUMNS, *places), [call.cells() for call in calls], worst),
         f"{_STEM}_details_{time}": _table(
-            DETAILS_COLUMNS, [result.cells() for result in results], [_COLOURS.get(result.status) for result in results]
+            (*DETAILS_COLUMNS, *places),
+            [result.cells() for result in results],
+            [_COLOURS.get(result.status) for result in results],
         ),
     }
     written: list[Path] = []
