@@ -30,7 +30,7 @@ from torchparity.check.judging.wording import (
 )
 from torchparity.check.judging.yardsticks import of_same_kind, yardsticks
 
-_SAMPLES_OF_BIAS = 3
+_SAMPLES_OF_BIAS = 8
 _WARNED_UP_TO = 2.0  # times what rounding explains; beyond, a result is wrong
 _QUIET_UP_TO = 4.0  # where the pass rule holds for every element
 _FEW_ULPS = 16.0  # that need no explanation where the pass rule holds
