@@ -75,7 +75,7 @@ def test_a_cluster_gives_the_bits_of_threads_also_when_a_worker_is_killed(tmp_pa
 
     assert "First divergence: Torch.exp.301.forward" in printed
     assert sum(table.count(b"have changed since they were written") for table in tables.values()) > 0
-    assert len(tables) == 3 * RANKS  # two tables and the advisor's file
+    assert len(tables) >= 3 * RANKS  # two tables and the advisor's file of each
     assert of_cluster == (printed, tables, problems)
     assert killed is not None
     assert of_survivors[:2] == (printed, tables)  # Ray may have a word about the worker on stderr

@@ -6,6 +6,7 @@ import os
 import pickle
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import fsspec
@@ -40,6 +41,8 @@ def memory(tmp_path):
 
 @pytest.fixture(scope="module")
 def s3():
+    if find_spec("s3fs") is None or find_spec("moto") is None:
+        pytest.skip("s3fs and moto are not installed; `make setup` installs them")
     with s3_server() as store:
         yield store
 

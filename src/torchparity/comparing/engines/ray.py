@@ -68,6 +68,7 @@ class RayEngine:
             (ready, *_), _ = self._ray.wait(list(self._running), num_returns=1)
             self._take(ready)
             self._submit()
+        progress(self._done, self._all)
         del self._left[reader]
 
     def cancel(self) -> None:
