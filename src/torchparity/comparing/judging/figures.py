@@ -66,6 +66,12 @@ FEWEST_TERMS = 4
 # torch's sums in two orders was 6.3 times that; docs/decisions/0017 has the measurement.
 MARGIN_OF_CANCELLING = 8.0
 
+# --- Many ranks ------------------------------------------------------------------------------------------------------
+
+# A collective passed a difference on if what arrived is off by no more than what was sent is off by, all ranks
+# together. Both are estimated by sketches, and each may be twice too large or too small.
+MARGIN_OF_COMMUNICATION = 4.0
+
 # --- How many make a rule --------------------------------------------------------------------------------------------
 
 # So many calls that round gave the same bits from the same inputs: the two runs compute alike, and the first that does

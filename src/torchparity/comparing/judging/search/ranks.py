@@ -13,13 +13,13 @@ from torchparity.communication.clocks import Clocks
 from torchparity.communication.meetings import Meeting, Meetings
 from torchparity.communication.shares import Sent, Share
 from torchparity.comparing.judging.evidence.operators import communicates
+from torchparity.comparing.judging.figures import MARGIN_OF_COMMUNICATION
 from torchparity.comparing.judging.search.rank_search import RankSearch
 from torchparity.comparing.judging.verdict import Finding, Kind
 from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.naming import is_parameter_gradient
 from torchparity.records import TensorLeaf
 
-_MARGIN = 4.0  # of two estimates by sketches, each up to twice too large or too small
 _AT_FAULT = "every rank sent what it sent in the baseline, so the communication itself is at fault"
 _EXPLAINED = (Kind.OPERATOR, Kind.NONFINITE)
 _MOST_RANKS = 4
@@ -128,7 +128,7 @@ class StepCommunication:
         off = _amount(received)
         if off is None or None in amounts or meeting.shares[finding.rank].reduction == "product":
             return True
-        return off <= _MARGIN * sum(amount for amount in amounts if amount is not None)
+        return off <= MARGIN_OF_COMMUNICATION * sum(amount for amount in amounts if amount is not None)
 
     def _entry(self, share: Share, item: str) -> ItemComparison | None:
         context = self._contexts.get(share.rank)
