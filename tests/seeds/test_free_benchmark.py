@@ -47,6 +47,8 @@ def test_the_printed_configuration_has_these_fields():
 
     assert list(config) == ["task", "dump_path", "rank", "step", "level", "free_benchmark"]
     assert list(config["free_benchmark"]) == TASK
+    chosen = [config["free_benchmark"][each] for each in ("handler_type", "fuzz_level", "fuzz_stage", "fuzz_device")]
+    assert chosen == ["check", "L1", "forward", "npu"]
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 
+import pytest
 import torch
 from torch.nn import functional
 
@@ -44,3 +45,17 @@ def test_its_items_are_called_as_printed(tmp_path):
 
     assert len(printed) == 8
     assert [f"{NAME}.{item.name}" for item in record.items()] == printed
+
+
+@pytest.mark.parametrize("task", ["tensor", "statistics"])
+@pytest.mark.parametrize(("level", "name"), [("L0", "Module.relu.ReLU.forward.0"), ("L1", "Functional.relu.0.forward")])
+def test_the_levels_and_tasks_that_a_comparison_needs(tmp_path, task, level, name):
+    model = torch.nn.Sequential()
+    model.add_module("relu", torch.nn.ReLU())
+    with torchparity.capture(tmp_path / "run", model=model, task=task, level=level):
+        model(torch.ones(2))
+
+    record = torchparity.open_run(tmp_path / "run").parts[0].record(name)
+
+    assert record.output[0].statistics is not None
+    assert (record.output[0].data_name is not None) == (task == "tensor")

@@ -92,6 +92,36 @@ def test_a_call_without_a_partner_has_no_result(tmp_path):
     assert alone["Err_message"].startswith("No bench data matched.")
 
 
+def test_an_argument_that_is_no_tensor_has_no_verdict(tmp_path):
+    for name in ("npu_dump", "bench_dump"):
+        with torchparity.capture(tmp_path / name, task="tensor"):
+            torch.ones(2).sum(0)
+
+    assert rows_of(tmp_path)["Tensor.sum.0.forward.input.1"]["Accuracy Reached or Not"] == "None"
+
+
+def test_a_statistic_that_is_far_off_is_to_be_checked(tmp_path):
+    rows = compared(tmp_path, torch.full((2,), 0.1), torch.full((2,), 0.9), {"task": "statistics"})
+
+    row = rows["Torch.tanh.0.forward.input.0"]
+    assert (row["Result"], row["Err_message"]) == ("Warning", "Need double check api accuracy.")
+
+
+@pytest.mark.parametrize(
+    ("is_fuzzy", "sentence"),
+    [(True, "Fuzzy matching data, the comparison accuracy may be affected."), (False, "Bench api/module unmatched.")],
+)
+def test_another_number_of_calls_pairs_by_the_fuzzy_rule_alone(tmp_path, is_fuzzy, sentence):
+    for name, call in (("npu_dump", 1), ("bench_dump", 0)):
+        with torchparity.capture(tmp_path / name, task="tensor", list=[f"Torch.tanh.{call}", "Tensor.abs"]):
+            torch.tanh(torch.tanh(torch.ones(2)).abs())
+
+    row = rows_of(tmp_path, align="fuzzy" if is_fuzzy else "name")["Torch.tanh.1.forward.input.0"]
+
+    assert row["Bench Name"] == ("Torch.tanh.0.forward.input.0" if is_fuzzy else "N/A")
+    assert sentence in row["Err_message"]
+
+
 def test_another_requires_grad_is_false_in_its_column_and_said(tmp_path):
     rows = compared(tmp_path, torch.ones(2, requires_grad=True), torch.ones(2), {"task": "statistics"})
 
@@ -131,8 +161,10 @@ def test_a_file_that_is_gone_is_named(tmp_path):
     (gone,) = (tmp_path / "npu_dump").rglob("Torch.tanh.0.forward.input.0.pt")
     gone.unlink()
 
-    said = rows_of(tmp_path)["Torch.tanh.0.forward.input.0"]["Err_message"]
+    row = rows_of(tmp_path)["Torch.tanh.0.forward.input.0"]
 
+    assert row["Cosine"] == "unsupported"
+    said = row["Err_message"]
     assert re.match(r"Dump file: \[.*Torch\.tanh\.0\.forward\.input\.0\.pt.*\] not found or read failed\.", said)
 
 
