@@ -120,8 +120,11 @@ def _section(kind: str, table: list[Row]) -> str:
 
 def main(arguments: list[str]) -> int:
     """Write the page, or print it; exit with 1 where something is without a test and a reason."""
-    folders = [Path(word) for word in arguments if not word.startswith("--")]
-    table = rows(folders[0] if folders else SEEDS)
+    folder = next((Path(word) for word in arguments if not word.startswith("--")), SEEDS)
+    if not any(folder.glob("*.txt")):
+        print(f"{folder} has no documents; give their folder, or set TORCHPARITY_SEEDS.", file=sys.stderr)
+        return 2
+    table = rows(folder)
     if "--print" in arguments:
         print(page(table))
     else:

@@ -10,7 +10,7 @@ import pytest
 from tests.seeds.samples import SEEDS, needs_seeds
 from tests.support.processes import ROOT
 from tools.seed_reasons import REASONS
-from tools.seed_table import PAGE, form_of, rows, without_test
+from tools.seed_table import PAGE, form_of, main, rows, without_test
 from tools.seed_words import Printed, printed
 
 
@@ -103,3 +103,12 @@ def test_one_name_of_two_documents_is_one_row(tmp_path):
         (tmp_path / f"00{number}_page.txt").write_text("```python\nfrom msprobe import go\ngo()\n```\n")
 
     assert printed(tmp_path)[Printed("function", "go")] == [0, 3]
+
+
+def test_without_documents_the_page_stays_as_it_is(tmp_path, capsys):
+    before = PAGE.read_text(encoding="utf-8")
+
+    assert main([str(tmp_path)]) == 2
+
+    assert "has no documents" in capsys.readouterr().err
+    assert PAGE.read_text(encoding="utf-8") == before
