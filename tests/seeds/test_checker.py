@@ -78,6 +78,8 @@ def test_importing_the_module_collects_the_second_iteration(iteration):
 
 def test_the_switch_collects_where_there_is_no_dataloader(tmp_path):
     imported, switched = samples()[1].strip().splitlines()
+    assert imported == "import api_accuracy_checker.dump as DP"
+    assert switched.strip() == 'DP.dump.set_dump_switch("ON")'
     loop = TRAINING.format(inside=switched).replace(
         "DataLoader(TensorDataset(torch.randn(8, 4)), batch_size=2)", "DATA"
     )
@@ -90,6 +92,8 @@ def test_the_switch_collects_where_there_is_no_dataloader(tmp_path):
 
 def test_the_settings_say_where_and_what_to_collect(tmp_path):
     (tmp_path / "my" / "dump" / "path").mkdir(parents=True)
+    settings = 'dump_path="my/dump/path", real_data=True, enable_dataloader=True, target_iter=1'
+    assert f"msCheckerConfig.update_config({settings})" in samples()[2]
 
     done = run_sample(samples()[2] + TRAINING.format(inside="pass"), tmp_path)
 
@@ -102,7 +106,8 @@ def test_the_settings_say_where_and_what_to_collect(tmp_path):
 
 def test_run_ut_is_a_file_that_runs_as_printed(iteration):
     lines = commands("run_ut.py")
-    assert len(lines) == 2
+    first = ["-forward", "./forward_info_0.json", "-backward", "./backward_info_0.json"]
+    assert lines == [first, [*first, "-save_error_data"]]
 
     for words in lines:
         done = run_file("run_ut.py", words, iteration)

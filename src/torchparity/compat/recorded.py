@@ -7,16 +7,20 @@ from pathlib import Path
 from torchparity.errors import RunNotFoundError, nearest
 
 _MOST_LISTED = 8
+_FILES = ("dump.json", "debug.json")
 
 
 def recorded_run(path: str | Path) -> Path:
-    """Return the path; raise `RunNotFoundError` with the runs beside it where nothing was recorded there."""
+    """Return the path; raise `RunNotFoundError` with what is recorded beside it where nothing is there."""
     run = Path(path)
     if run.exists():
         return run
-    beside = sorted(each.name for each in run.parent.glob("*") if is_run(each)) if run.parent.is_dir() else []
+    missing = next(each for each in reversed((run, *run.parents)) if not each.exists())
+    beside = sorted(each.name for each in missing.parent.glob("*") if is_run(each) or each.name in _FILES)
     listed = ", ".join(beside[:_MOST_LISTED]) if beside else "nothing"
-    raise RunNotFoundError(f"no run was recorded at {run}.{nearest(run.name, beside)} Recorded beside it: {listed}.")
+    raise RunNotFoundError(
+        f"no run was recorded at {run}.{nearest(missing.name, beside)} Recorded beside it: {listed}."
+    )
 
 
 def is_run(folder: Path) -> bool:
