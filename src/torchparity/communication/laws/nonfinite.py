@@ -19,8 +19,8 @@ from torchparity.communication.laws.roundings import precision_of
 from torchparity.records import Statistics, TensorLeaf
 from torchparity.tensors import DTYPES
 
-_ARISES = "it has nan or inf although what was sent is finite"
-_IS_LOST = "it is finite although what was sent has nan or inf"
+_ARISES = "it has nan or inf where it must be finite"
+_IS_LOST = "it is finite where nan or inf must be"
 _OTHER_COUNT = "it has other numbers of nan and inf"
 
 
