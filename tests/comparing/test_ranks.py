@@ -5,9 +5,11 @@ from __future__ import annotations
 import csv
 import json
 
+import numpy as np
 import pytest
 
 import torchparity
+from tests.support.rank_runs import RankRun
 from torchparity.cli import main
 from torchparity.comparing import summary_lines
 from torchparity.errors import ConfigError, RunNotFoundError
@@ -248,3 +250,16 @@ def test_what_is_no_map_of_ranks_is_refused(tmp_path, text, problem):
 def test_a_misspelt_option_is_answered_with_the_nearest(tmp_path):
     with pytest.raises(ConfigError, match=r"no option 'highligth'\. Did you mean 'highlight'"):
         torchparity.compare_distributed(tmp_path, tmp_path, tmp_path, highligth=True)
+
+
+def test_what_is_to_be_said_of_every_rank_is_said_once(tmp_path):
+    runs = [RankRun(3, task) for task in ("tensor", "statistics")]
+    for run in runs:
+        for rank in range(3):
+            run.call(rank, "Torch.exp", [np.zeros(4, np.float32)], [np.ones(4, np.float32)])
+
+    notes = torchparity.compare(*(run.write(tmp_path / run.task) for run in runs)).notes
+
+    assert notes == [
+        "every step and rank: the candidate holds more than the other run; both are compared by their statistics."
+    ]

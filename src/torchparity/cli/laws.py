@@ -8,13 +8,13 @@ torchparity laws RUN --json               print the answer for programs
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from pathlib import Path
 
 from torchparity.errors import ConfigError
+from torchparity.storage import run_path
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("run", type=Path, metavar="RUN", help="run of several ranks, or a step folder of it")
+    parser.add_argument("run", type=run_path, metavar="RUN", help="run of several ranks, or a step folder of it")
     parser.add_argument("--step", metavar="N", help="step to look at; default: all")
     parser.add_argument("--json", action="store_true", help="print the answer for programs")
     parser.add_argument(

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchparity.errors import ConfigError, MissingTorchError, RunNotFoundError
+from torchparity.storage import run_path
 from torchparity.text import counted, printable
 
 if TYPE_CHECKING:
@@ -25,12 +26,12 @@ _WITHOUT_CALLS = ("L0", "debug")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("run", nargs="?", type=Path, metavar="RUN", help="run, its folder or dump.json")
+    parser.add_argument("run", nargs="?", type=run_path, metavar="RUN", help="run, its folder or dump.json")
     parser.add_argument("--origin", action="store_true", help="name where nan or inf first arises; needs no torch")
     parser.add_argument(
         "-o", "--output_path", type=Path, metavar="DIR", help="folder for the file of --origin; default: ./output"
     )
-    parser.add_argument("-api_info", type=Path, metavar="JSON", help="RUN, as msprobe spells it")
+    parser.add_argument("-api_info", type=run_path, metavar="JSON", help="RUN, as msprobe spells it")
     parser.add_argument("-forward", type=Path, metavar="JSON", help="a forward_info in place of RUN")
     parser.add_argument("-backward", type=Path, metavar="JSON", help="its backward_info; default: the one beside it")
     parser.add_argument(

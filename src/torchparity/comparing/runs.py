@@ -232,11 +232,20 @@ def compare_runs(
     if options.stack_path and len(pairs) == 1:
         pairs[0][0].use_stacks(Path(options.stack_path))
     parts = _compared(pairs, options, show)
+    notes += _about_parts(parts)
     for part in parts:
-        notes += [f"step {part.step}, rank {part.rank}: {note}" for note in part.notes]
         notes += [f"candidate: {problem}" for problem in part.candidate.problems]
         notes += [f"baseline: {problem}" for problem in part.baseline.problems]
     return Comparison(left.path, right.path, parts, notes, options=options, parts_alone=found.alone)
+
+
+def _about_parts(parts: Sequence[PartComparison]) -> Iterator[str]:
+    """Yield the notes of all parts; one that every part has is said once."""
+    common = [note for note in parts[0].notes if all(note in part.notes for part in parts)] if len(parts) > 1 else []
+    for note in common:
+        yield f"every step and rank: {note}"
+    for part in parts:
+        yield from (f"step {part.step}, rank {part.rank}: {note}" for note in part.notes if note not in common)
 
 
 def _compared(pairs: Sequence[tuple[RunPart, RunPart]], options: Options, show: Show) -> list[PartComparison]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -31,8 +31,9 @@ class ApiMode(TorchFunctionMode):
     def __init__(self, dispatcher: Dispatcher) -> None:
         super().__init__()
         self.is_muted = False
+        self.wrapped: dict[Callable[..., Any], Callable[..., Any]] = {}  # that were imported by name before
         self._dispatcher = dispatcher
-        self._audiences = _Audiences(dispatcher)
+        self._audiences = _Audiences(dispatcher, self.wrapped)
         self._backward_entry = BackwardEntry(self, dispatcher)
 
     def __torch_function__(
@@ -47,7 +48,7 @@ class ApiMode(TorchFunctionMode):
         except Exception:  # noqa: BLE001 - a user's own function, whose hash or attributes may raise anything
             audience = None
         if audience is None:
-            return func(*args, **kwargs)
+            return self._unlisted(func)(*args, **kwargs)
         interest = audience.interest
         if interest is _NOTHING and (not kwargs or "out" not in kwargs):
             return func(*args, **kwargs)
@@ -64,6 +65,9 @@ class ApiMode(TorchFunctionMode):
         if attention is _COUNTING:
             return func(*args, **kwargs)
         return self._with_effects(audience, func, args, kwargs)
+
+    def _unlisted(self, func: Callable[..., Any]) -> Callable[..., Any]:
+        return next((wrapper for each, wrapper in self.wrapped.items() if each is func), func)
 
     def _with_effects(
         self, audience: Audience, func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
@@ -89,11 +93,13 @@ class ApiMode(TorchFunctionMode):
 class _Audiences(dict[Callable[..., Any], Audience]):
     """The audience of each function: described and asked once, then one dictionary access per call."""
 
-    def __init__(self, dispatcher: Dispatcher) -> None:
+    def __init__(self, dispatcher: Dispatcher, wrapped: Mapping[Callable[..., Any], Any]) -> None:
         super().__init__()
-        self._dispatcher = dispatcher
+        self._dispatcher, self._wrapped = dispatcher, wrapped
 
     def __missing__(self, function: Callable[..., Any]) -> Audience:
+        if function in self._wrapped:
+            raise KeyError(function)
         op = describe_function(function)
         audience = self._dispatcher.audience(op)
         if op.kind is Kind.BACKWARD and audience.interest is not Interest.CALLS:

@@ -1,4 +1,7 @@
-"""Collectives of torch.distributed: torch hands them to no mode, so they are wrapped between start and stop.
+"""Collectives of torch.distributed: not every torch hands them to modes, so they are wrapped between start and stop.
+
+Where torch does, a function that the script imported by name before, `from torch.distributed import all_reduce`, comes
+here through our mode.
 
 A collective writes into its arguments, so its record has them before the call as inputs
 and after it, when it is done, as outputs. An asynchronous one is waited for before its
@@ -86,6 +89,7 @@ class CollectiveInterceptor:
             return
         for name in collectives():
             self._patches.put(distributed, name, functools.partial(self._intercepted, name))
+        self._mode.wrapped.update({function: vars(distributed)[name] for name, function in collectives().items()})
         for name in ("__new__", "__init__"):
             self._patches.put(distributed.P2POp, name, _taking_wrapped)
         self._patches.put(distributed.Work, "wait", self._noticing_end)
@@ -96,6 +100,7 @@ class CollectiveInterceptor:
             for transfer in self._transfers:
                 self._dispatcher.boundary.failures.note(transfer.call.op.name, UnfinishedTransferError())
             self._transfers.clear()
+            self._mode.wrapped.clear()
             self._patches.end()
 
     def _intercepted(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -113,9 +118,11 @@ class CollectiveInterceptor:
             if attention is Attention.COUNTING or is_unheard:
                 dispatcher.count(audience.op.name)
             if attention is Attention.COUNTING:
-                return original(*args, **kwargs)
+                with inside_function(nesting, self._mode):
+                    return original(*args, **kwargs)
             if is_unheard:
-                work = original(*args, **kwargs)
+                with inside_function(nesting, self._mode):
+                    work = original(*args, **kwargs)
                 self._report_effects(audience, args, kwargs, is_under_way=bool(_handles(work)))
                 return work
             with inside_function(nesting, self._mode):  # some of them pass through modes, too

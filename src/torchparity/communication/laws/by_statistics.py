@@ -9,6 +9,7 @@ from itertools import chain
 
 from torchparity.communication.laws.expectations import Expectation
 from torchparity.communication.laws.findings import Measured
+from torchparity.communication.laws.nonfinite import check_counts, check_nonfinite, finite_part, may_wrap
 from torchparity.communication.laws.roundings import (
     NUMBERS_FLOOR,
     SKETCH_FLOOR,
@@ -56,12 +57,14 @@ def check_statistics(expected: Expectation) -> Measured | str:
     """Return how far a received tensor is from what it must be, or why statistics cannot tell."""
     received, rows = expected.received.leaf, expected.rows
     sent = [piece.leaf for piece in chain.from_iterable(rows)]
-    if reason := why_not_measured([received, *sent]):
+    if expected.is_plain and len(rows) == 1:
+        return check_copy(received, sent[0])
+    if broken := check_nonfinite(expected):
+        return broken
+    if reason := why_not_measured([received, *sent]) or _why_not_exact(sent, expected.reduction):
         return reason
     if not received.numel:
         return Measured("statistics", False)
-    if expected.is_plain and len(rows) == 1:
-        return _checked_copy(received, sent[0])
     if received.numel == 1 and expected.is_plain:
         return _checked_number(received, sent, expected.reduction)
     if expected.is_plain and expected.reduction in ("max", "min"):
@@ -77,10 +80,10 @@ def check_statistics(expected: Expectation) -> Measured | str:
 def check_totals(expected: Sequence[Expectation], sent: Sequence[TensorLeaf]) -> Measured | str:
     """Return how far all that was received is from all that was sent, where parts of tensors went to each rank."""
     received = [entry.received.leaf for entry in expected]
-    if reason := why_not_measured([*received, *sent]):
+    reduction = expected[0].reduction
+    if reason := why_not_measured([*received, *sent]) or _why_not_exact(sent, reduction):
         return reason
     before, after = (_Numbers.joined([_Numbers.of(leaf) for leaf in leaves]) for leaves in (sent, received))
-    reduction = expected[0].reduction
     if not reduction:
         return _checked_numbers(after, before)
     if reduction in ("max", "min"):
@@ -96,9 +99,18 @@ def check_totals(expected: Sequence[Expectation], sent: Sequence[TensorLeaf]) ->
 
 def check_copy(received: TensorLeaf, sent: TensorLeaf) -> Measured | str:
     """Return how far a tensor is from one that it must be equal to, or why statistics cannot tell."""
+    if broken := check_counts(received, sent):
+        return broken
+    received, sent = finite_part(received), finite_part(sent)
     if reason := why_not_measured([received, sent]):
         return reason
     return _checked_copy(received, sent) if received.numel else Measured("statistics", False)
+
+
+def _why_not_exact(sent: Sequence[TensorLeaf], reduction: str) -> str:
+    if may_wrap(sent, reduction):
+        return "the integers may leave the range of their dtype, which statistics cannot tell; record values"
+    return ""
 
 
 def why_not_measured(leaves: Sequence[TensorLeaf]) -> str:

@@ -8,15 +8,18 @@ rank, as FSDP's and ZeRO's shards are, the law does not apply.
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Final
 
 from torchparity.code_lines import code_lines
 from torchparity.communication.laws.by_statistics import check_copy
 from torchparity.communication.laws.findings import BrokenLaw, LawReport, Measured, UncheckedLaw
 from torchparity.communication.operators import communicates
-from torchparity.naming import OPTIMIZER
+from torchparity.naming import OPTIMIZER, family_of
 from torchparity.records import Item, Record, TensorLeaf
 from torchparity.storage import RunPart
 
@@ -36,8 +39,7 @@ class Replicas:
         by_rank = {part.rank: part for part in parts}
         held = {rank: _parameters(part.records.values(), part) for rank, part in by_rank.items()}
         if self._classes is None:
-            reason = self._find(by_rank, held)
-            if reason:
+            for reason in filter(None, (self._find(by_rank, held), self._left_alone(held))):
                 group = tuple(by_rank)
                 report.unchecked.append(UncheckedLaw(parts[0].step, LAW, group, "all parameters", reason))
         for ranks in self._classes or ():
@@ -66,6 +68,19 @@ class Replicas:
         ]
         return "" if self._optimized_alike else "the optimizers hold other parameters on each rank, as of shards"
 
+    def _left_alone(self, held: Mapping[int, _Parameters]) -> str:
+        """Return which rank is nobody's replica although others of the same parameters are, "" where none is."""
+        for ranks in self._classes or ():
+            for rank in held.keys() - set(chain.from_iterable(self._classes or ())):
+                first, mine = held[ranks[0]], held[rank]
+                if first.keys() == mine.keys() and all(_are_alike(first[name][2], mine[name][2]) for name in first):
+                    other = next(name for name in first if not _is_same(_compared(mine[name][2], first[name][2])))
+                    return (
+                        f"rank {rank} is left out, whose parameter {other} is not that of rank {ranks[0]} when the "
+                        "recording begins"
+                    )
+        return ""
+
 
 def _equal_ranks(held: Mapping[int, _Parameters]) -> list[tuple[int, ...]]:
     classes: list[list[int]] = []
@@ -83,8 +98,15 @@ def _are_equal(left: _Parameters, right: _Parameters) -> bool:
     telling = [name for name in left if not _is_constant(left[name][2])]
     if left.keys() != right.keys() or not telling:
         return False
-    compared = [_compared(left[name][2], right[name][2]) for name in telling]
-    return all(isinstance(found, Measured) and not found.is_broken for found in compared)
+    return all(_is_same(_compared(left[name][2], right[name][2])) for name in telling)
+
+
+def _are_alike(left: TensorLeaf, right: TensorLeaf) -> bool:
+    return (left.dtype, left.shape) == (right.dtype, right.shape)
+
+
+def _is_same(found: Measured | str) -> bool:
+    return isinstance(found, Measured) and not found.is_broken
 
 
 def _is_constant(leaf: TensorLeaf) -> bool:
@@ -118,34 +140,67 @@ def _optimizer_records(part: RunPart) -> list[str]:
 
 def _check_parameters(parts: Sequence[RunPart], held: Mapping[int, _Parameters], report: LawReport) -> None:
     first = parts[0]
-    for name, (record, item, leaf) in held[first.rank].items():
-        wrong: dict[int, Measured] = {}
-        for part in parts[1:]:
-            other = held[part.rank].get(name)
-            found = _compared(other[2], leaf) if other is not None else "missing"
-            if isinstance(found, Measured):
-                wrong |= {part.rank: found} if found.is_broken else {}
-        if wrong:
-            clause = f"(parameter {name}) is not what rank {first.rank} has"
-            report.broken.append(_broken(parts, record, item, clause, wrong))
+    for name, (_, item, leaf) in held[first.rank].items():
+        others = {part.rank: held[part.rank].get(name) for part in parts[1:]}
+        found = {
+            rank: _compared(other[2], leaf) if other is not None else f"rank {rank} has no record that reads it"
+            for rank, other in others.items()
+        }
+        records = {part.rank: held[part.rank][name][0] for part in parts if name in held[part.rank]}
+        clause = f"(parameter {name}) is not what rank {first.rank} has"
+        if _adds_finding(parts, records, item, clause, found, report):
             return  # the other parameters follow from the same cause
-        report.held[LAW] += 1
 
 
 def _check_optimizer(parts: Sequence[RunPart], report: LawReport) -> None:
     first = parts[0]
-    for name in _optimizer_records(first):
+    calls = {part.rank: _numbered(_optimizer_records(part)) for part in parts}
+    for call, name in calls[first.rank].items():
+        records = {rank: of_rank[call] for rank, of_rank in calls.items() if call in of_rank}
         for item in _read_tensors(first.records[name]):
-            wrong: dict[int, Measured] = {}
-            for part in parts[1:]:
-                found = _compared(_leaf_of(part, name, item.name), item.leaf)
-                if isinstance(found, Measured) and found.is_broken:
-                    wrong[part.rank] = found
-            if wrong:
-                clause = f"{_made_by(item, first)}is not what the optimizer of rank {first.rank} reads"
-                report.broken.append(_broken(parts, name, item.name, clause, wrong))
+            found = {
+                part.rank: _compared(_leaf_of(part, records[part.rank], item.name), item.leaf)
+                if part.rank in records
+                else f"the optimizer of rank {part.rank} has no such call"
+                for part in parts[1:]
+            }
+            clause = f"{_made_by(item, first)}is not what the optimizer of rank {first.rank} reads"
+            if _adds_finding(parts, records, item.name, clause, found, report):
                 return  # what the optimizer does next follows from it
-            report.held[LAW] += 1
+
+
+def _numbered(names: Sequence[str]) -> dict[tuple[str, int], str]:
+    """Return the records by family and number among these: one rank may call the same functions elsewhere, too."""
+    count: Counter[str] = Counter()
+    numbered: dict[tuple[str, int], str] = {}
+    for name in names:
+        family = family_of(name)
+        numbered[family, count[family]] = name
+        count[family] += 1
+    return numbered
+
+
+def _adds_finding(
+    parts: Sequence[RunPart],
+    records: Mapping[int, str],
+    item: str,
+    clause: str,
+    found: Mapping[int, Measured | str],
+    report: LawReport,
+) -> bool:
+    """Add what was found of one tensor to the report; return True where the law is broken."""
+    wrong = {rank: each for rank, each in found.items() if isinstance(each, Measured) and each.is_broken}
+    if wrong:
+        report.broken.append(_broken(parts, records, item, clause, wrong))
+        return True
+    reason = next((each for each in found.values() if isinstance(each, str)), "")
+    if reason:
+        first = parts[0]
+        group = tuple(part.rank for part in parts)
+        report.unchecked.append(UncheckedLaw(first.step, LAW, group, records[first.rank], reason))
+    else:
+        report.held[LAW] += 1
+    return False
 
 
 def _made_by(item: Item, part: RunPart) -> str:
@@ -169,16 +224,20 @@ def _compared(mine: TensorLeaf | None, other: object) -> Measured | str:
         return "they have other shapes or dtypes"
     if mine.checksum is not None and other.checksum is not None:
         return Measured("checksums", mine.checksum != other.checksum)
+    if mine.stored_in is not None and other.stored_in is not None and mine.stored_in.crc32 == other.stored_in.crc32:
+        return Measured("checksums", False)
     return check_copy(mine, other)
 
 
-def _broken(parts: Sequence[RunPart], record: str, item: str, clause: str, wrong: Mapping[int, Measured]) -> BrokenLaw:
+def _broken(
+    parts: Sequence[RunPart], records: Mapping[int, str], item: str, clause: str, wrong: Mapping[int, Measured]
+) -> BrokenLaw:
     """Return the finding; where most ranks differ from the first, the first is the odd one."""
     ranks, first = tuple(wrong), parts[0]
     group = tuple(part.rank for part in parts)
     worst = max(wrong.values(), key=lambda each: each.relative)
     if len(ranks) == len(group) - 1 and len(ranks) > 1:
         ranks, clause = (first.rank,), clause.replace(f"rank {first.rank}", "the other ranks")
-    lines = code_lines(first.stack_of(record))
-    records = dict.fromkeys(group, record)
-    return BrokenLaw(first.step, LAW, clause, group, ranks, records, item, replace(worst, detail=""), lines)
+    lines = code_lines(first.stack_of(records[first.rank]))
+    worst = worst if math.isinf(worst.relative) else replace(worst, detail="")
+    return BrokenLaw(first.step, LAW, clause, group, ranks, dict(records), item, worst, lines)
