@@ -9,8 +9,8 @@ from typing import ClassVar, Literal
 import msgspec
 from torch import nn
 
-from torchparity.compat.ptdbg_settings import Asked, Mode, Switch, check_filter
-from torchparity.config import CaptureConfig, OverflowTask
+from torchparity.compat.ptdbg_settings import Asked, Mode, Switch, check_filter, names_in, overflow_task
+from torchparity.config import CaptureConfig
 from torchparity.errors import ConfigError
 from torchparity.recording import Session
 
@@ -42,7 +42,7 @@ class PrecisionDebugger:
             "enable_dataloader": enable_dataloader,
         }
         self._asked = Asked("api_stack")
-        self._overflow = OverflowTask(stop_training=True)
+        self._overflow = overflow_task(1)
         self._session: Session | None = None
         PrecisionDebugger._instance = self
 
@@ -67,9 +67,10 @@ class PrecisionDebugger:
             raise ConfigError(f'summary_mode is "all", "summary" or "md5", not {summary_mode!r}.')
         check_filter(filter_switch)
         is_short = summary_only or summary_mode != "all"
-        sides = tuple(input_output_mode)
-        self._asked = Asked(mode, tuple(scope), tuple(api_list), sides, is_short, summary_mode == "md5")
-        self._overflow = OverflowTask(overflow_nums=overflow_nums, stop_training=True)
+        sides = names_in("input_output_mode", input_output_mode)
+        names, parts = names_in("scope", scope), names_in("api_list", api_list)
+        self._asked = Asked(mode, names, parts, sides, is_short, summary_mode == "md5")
+        self._overflow = overflow_task(overflow_nums)
 
     @classmethod
     def start(cls) -> None:
