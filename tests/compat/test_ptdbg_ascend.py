@@ -8,7 +8,6 @@ from torch import nn
 
 from torchparity import ParityError, open_run
 from torchparity.compat import ptdbg_ascend
-from torchparity.compat.ptdbg_debugger import PrecisionDebugger
 
 
 @pytest.fixture
@@ -251,21 +250,3 @@ def test_overflows_are_left_out_while_the_switch_is_off(tool, model):
 def test_what_cannot_be_done_is_refused_in_one_sentence(tool, model, call, sentence):
     with pytest.raises(ParityError, match=sentence):
         call(tool, model)
-
-
-def test_its_debugger_records_what_configure_hook_says(tool, model):
-    debugger = PrecisionDebugger(dump_path="run", step=[1])
-    debugger.configure_hook(mode="api_list", api_list=["relu"], summary_mode="md5")
-    try:
-        for _ in range(3):
-            debugger.start()
-            iterate(model)
-            debugger.stop()
-            debugger.step()
-    finally:
-        debugger.close()
-
-    (part,) = open_run("run").parts
-    assert part.step == 1
-    assert set(part.records) == {"Functional.relu.0.forward", "Functional.relu.0.backward"}
-    assert part.record("Functional.relu.0.forward").output[0].checksum is not None
