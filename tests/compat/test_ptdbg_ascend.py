@@ -175,6 +175,18 @@ def test_two_runs_are_compared_by_the_paths_that_they_were_given(tool, model, tm
     assert names == ["advisor", "compare_result"]
 
 
+def test_the_run_that_is_open_is_whole_when_its_ranks_are_compared(tool, model, tmp_path):
+    tool.register_hook(model, tool.acc_cmp_dump)
+    for name in ("npu", "bench"):
+        tool.set_dump_path(name)
+        tool.set_dump_switch("ON")
+        iterate(model)
+
+    tool.compare_distributed("npu/step0", "bench/step0", "output", suffix="of_today")
+
+    assert any(file.name.startswith("compare_result_rank0") for file in (tmp_path / "output").iterdir())
+
+
 def test_a_path_that_was_never_recorded_is_answered_with_its_neighbours(tool, model):
     tool.register_hook(model, tool.acc_cmp_dump)
     tool.set_dump_path("bench.pkl")
@@ -244,6 +256,7 @@ def test_overflows_are_left_out_while_the_switch_is_off(tool, model):
         (lambda tool, model: tool.set_dump_switch("ON", mode="list", scope=[3]), "scope takes a list of names"),
         (lambda tool, model: tool.set_overflow_check_switch("ON"), "nothing looks for overflows"),
         (lambda tool, model: tool.set_backward_input(["x.npy"]), "replays a kernel"),
+        (lambda tool, model: tool.compare(None, "output"), "compare needs 'npu_pkl_path'"),
         (lambda tool, model: tool.compare({}, "output"), "compare needs 'npu_pkl_path'"),
     ],
 )

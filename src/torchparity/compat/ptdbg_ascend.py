@@ -18,7 +18,7 @@ from typing import Any
 from torch import nn
 
 from torchparity.comparing import compare as compare_runs
-from torchparity.comparing import compare_distributed
+from torchparity.comparing import compare_distributed as compare_ranks
 from torchparity.compat.dumping import Dumping, HookedModels, folder_of
 from torchparity.compat.ptdbg_debugger import PrecisionDebugger
 from torchparity.compat.ptdbg_settings import (
@@ -213,6 +213,28 @@ def compare(
     )
 
 
+def compare_distributed(
+    npu_dump_dir: str | Path,
+    bench_dump_dir: str | Path,
+    output_path: str | Path,
+    *,
+    stack_mode: bool = False,
+    auto_analyze: bool = True,
+    suffix: str = "",
+    fuzzy_match: bool = False,
+) -> None:
+    """Compare every rank of two step folders; `suffix` is accepted, as by `compare`."""
+    _ptdbg.close()
+    compare_ranks(
+        recorded_run(npu_dump_dir),
+        recorded_run(bench_dump_dir),
+        output_path,
+        stack_mode=stack_mode,
+        auto_analyze=auto_analyze,
+        fuzzy_match=fuzzy_match,
+    )
+
+
 def parse(pkl_file: str | Path, module_name_prefix: str) -> None:
     """Print the call stack and the statistics of every record whose name begins with a prefix."""
     from torchparity.report import terminal
@@ -233,7 +255,7 @@ def parse(pkl_file: str | Path, module_name_prefix: str) -> None:
 
 
 def _path(input_param: Mapping[str, Any], key: str) -> str | Path:
-    path = input_param.get(key)
+    path = input_param.get(key) if isinstance(input_param, Mapping) else None
     if not isinstance(path, (str, Path)):
         raise ConfigError(f"compare needs {key!r} with the path that set_dump_path was given.")
     return path

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from torchparity.errors import RunNotFoundError, nearest
+from torchparity.errors import ConfigError, RunNotFoundError, nearest
 
 _MOST_LISTED = 8
 
 
 def recorded_run(path: str | Path) -> Path:
     """Return the path; raise `RunNotFoundError` with the runs beside it where nothing was recorded there."""
+    if not isinstance(path, (str, Path)):
+        raise ConfigError(f"compare takes the path of a run, as set_dump_path was given it, not {path!r}.")
     run = Path(path)
     if run.exists():
         return run
