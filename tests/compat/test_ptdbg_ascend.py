@@ -8,17 +8,13 @@ from torch import nn
 
 from torchparity import ParityError, open_run
 from torchparity.compat import ptdbg_ascend
-from torchparity.compat.dumping import Dumping
-from torchparity.compat.ptdbg_debugger import PrecisionDebugger
 
 
 @pytest.fixture
 def tool(tmp_path, monkeypatch):
     """The functions with no model hooked, in an empty folder."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(ptdbg_ascend._ptdbg, "dumping", Dumping())
-    monkeypatch.setattr(ptdbg_ascend._ptdbg, "path", None)
-    monkeypatch.setattr(ptdbg_ascend._ptdbg, "asked", None)
+    monkeypatch.setattr(ptdbg_ascend, "_ptdbg", ptdbg_ascend._Ptdbg())
     yield ptdbg_ascend
     ptdbg_ascend._ptdbg.close()
 
@@ -111,6 +107,62 @@ def test_every_switching_on_and_off_is_a_step_of_one_run(tool, model):
     assert [part.step for part in open_run("npu/dump.pkl").parts] == [0, 1]
 
 
+def test_a_run_goes_on_where_its_mode_comes_back(tool, model):
+    tool.register_hook(model, tool.acc_cmp_dump)
+    tool.set_dump_path("dump.pkl")
+    for mode in ("all", "api_stack", "all"):
+        tool.set_dump_switch("ON", mode=mode)
+        iterate(model)
+
+    tool.set_dump_path("elsewhere.pkl")
+
+    assert [part.step for part in open_run("dump.pkl").parts] == [0, 1]
+    (part,) = open_run("api_stack_dump.pkl").parts
+    assert "Functional.relu.1.forward" not in part.records
+
+
+@pytest.mark.parametrize("is_overflow", [False, True])
+def test_a_run_is_not_lost_to_other_settings_in_its_folder(tool, model, is_overflow):
+    tool.register_hook(model, tool.acc_cmp_dump)
+    tool.set_dump_path("dump.pkl")
+    tool.set_dump_switch("ON")
+    iterate(model)
+    tool.set_dump_switch("OFF")
+
+    with pytest.raises(ParityError, match="was begun with other settings, and would be lost; call set_dump_path"):
+        if is_overflow:
+            tool.register_hook(model, tool.overflow_check)
+        else:
+            tool.set_dump_switch("ON", summary_only=True)
+    tool.set_dump_path("elsewhere.pkl")
+
+    assert "Functional.relu.0.forward" in open_run("dump.pkl").parts[0].records
+
+
+@pytest.mark.parametrize(
+    "switch", [{"mode": "list", "scope": "Functional_relu_0_forward"}, {"mode": "api_list", "api_list": "relu"}]
+)
+def test_one_name_may_stand_without_a_list(tool, model, switch):
+    tool.register_hook(model, tool.acc_cmp_dump)
+    tool.set_dump_path("dump.pkl")
+
+    recorded(tool, model, **switch)
+
+    names = open_run(f"{switch['mode']}_dump.pkl").parts[0].records
+    assert {name.rpartition(".")[0] for name in names} == {"Functional.relu.0"}
+
+
+def test_a_scope_that_was_refused_may_be_mended(tool, model):
+    tool.register_hook(model, tool.acc_cmp_dump)
+    tool.set_dump_path("dump.pkl")
+    with pytest.raises(ParityError, match="torch has no API"):
+        tool.set_dump_switch("ON", mode="list", scope=["Functional_rellu_0_forward"])
+
+    recorded(tool, model, mode="list", scope=["Functional_relu_0_forward"])
+
+    assert set(open_run("list_dump.pkl").parts[0].records) == {"Functional.relu.0.forward"}
+
+
 def test_two_runs_are_compared_by_the_paths_that_they_were_given(tool, model, tmp_path):
     tool.register_hook(model, tool.acc_cmp_dump)
     for name, scale in (("npu.pkl", 1.5), ("bench.pkl", 1.0)):
@@ -121,6 +173,18 @@ def test_two_runs_are_compared_by_the_paths_that_they_were_given(tool, model, tm
 
     names = sorted(file.name.partition("_2")[0] for file in (tmp_path / "output").iterdir())
     assert names == ["advisor", "compare_result"]
+
+
+def test_the_run_that_is_open_is_whole_when_its_ranks_are_compared(tool, model, tmp_path):
+    tool.register_hook(model, tool.acc_cmp_dump)
+    for name in ("npu", "bench"):
+        tool.set_dump_path(name)
+        tool.set_dump_switch("ON")
+        iterate(model)
+
+    tool.compare_distributed("npu/step0", "bench/step0", "output", suffix="of_today")
+
+    assert any(file.name.startswith("compare_result_rank0") for file in (tmp_path / "output").iterdir())
 
 
 def test_a_path_that_was_never_recorded_is_answered_with_its_neighbours(tool, model):
@@ -156,6 +220,16 @@ def test_the_training_stops_at_the_overflow_that_was_asked_for(tool, model):
             torch.exp(torch.full((2,), 1e4))
 
 
+def test_the_switch_of_the_dump_does_not_end_a_check_for_overflows(tool, model):
+    tool.set_dump_path("overflow")
+    tool.register_hook(model, tool.overflow_check)
+    tool.register_hook(nn.Linear(2, 2), tool.overflow_check)  # a second model, into the same run
+    tool.set_dump_switch("OFF")
+
+    with pytest.raises(ValueError, match="overflow 1 times"):
+        torch.exp(torch.full((2,), 1e4))
+
+
 def test_overflows_are_left_out_while_the_switch_is_off(tool, model):
     tool.set_dump_path("overflow")
     tool.register_hook(model, tool.overflow_check, overflow_nums=1)
@@ -178,28 +252,14 @@ def test_overflows_are_left_out_while_the_switch_is_off(tool, model):
         (lambda tool, model: tool.register_hook(model, print), "takes acc_cmp_dump or overflow_check"),
         (lambda tool, model: tool.register_hook(model, tool.acc_cmp_dump, dump_mode="acl"), "dump_mode 'acl' records"),
         (lambda tool, model: tool.register_hook(5, tool.acc_cmp_dump), "not a int"),
+        (lambda tool, model: tool.register_hook(model, tool.overflow_check, overflow_nums=0), "from 1, or -1"),
+        (lambda tool, model: tool.set_dump_switch("ON", mode="list", scope=[3]), "scope takes a list of names"),
+        (lambda tool, model: tool.set_overflow_check_switch("ON"), "nothing looks for overflows"),
         (lambda tool, model: tool.set_backward_input(["x.npy"]), "replays a kernel"),
+        (lambda tool, model: tool.compare(None, "output"), "compare needs 'npu_pkl_path'"),
         (lambda tool, model: tool.compare({}, "output"), "compare needs 'npu_pkl_path'"),
     ],
 )
 def test_what_cannot_be_done_is_refused_in_one_sentence(tool, model, call, sentence):
     with pytest.raises(ParityError, match=sentence):
         call(tool, model)
-
-
-def test_its_debugger_records_what_configure_hook_says(tool, model):
-    debugger = PrecisionDebugger(dump_path="run", step=[1])
-    debugger.configure_hook(mode="api_list", api_list=["relu"], summary_mode="md5")
-    try:
-        for _ in range(3):
-            debugger.start()
-            iterate(model)
-            debugger.stop()
-            debugger.step()
-    finally:
-        debugger.close()
-
-    (part,) = open_run("run").parts
-    assert part.step == 1
-    assert set(part.records) == {"Functional.relu.0.forward", "Functional.relu.0.backward"}
-    assert part.record("Functional.relu.0.forward").output[0].checksum is not None

@@ -6,11 +6,15 @@ import csv
 import math
 
 import numpy as np
+import pytest
 import torch
 
 from tests.seeds.samples import SIMULATED, blocks, needs_seeds, run_sample
-from torchparity import capture, open_run
+from torchparity import ParityError, capture, open_run
 from torchparity.comparing.hooks_table import write_hooks_table
+from torchparity.compat import hooks
+from torchparity.compat.dumping import Dumping
+from torchparity.compat.hooks_tools import compare
 
 PRINTED = ["Name", "Npu Tensor Dtype", "Bench Tensor Dtype", "Npu Tensor Shape", "Bench Tensor Shape"]
 PRINTED += ["Cosine", "RMSE", "MAPE"]
@@ -113,3 +117,26 @@ def test_operators_of_one_run_alone_and_of_other_shapes_are_left_out(tmp_path):
     write_hooks_table(tmp_path / "mine", tmp_path / "other", tmp_path / "result.csv")
 
     assert [row["Npu Tensor Shape"] for row in table(tmp_path / "result.csv")] == ["[2]", "[2]"]
+
+
+def test_gradients_that_add_up_over_two_passes_are_no_difference(tmp_path, monkeypatch):
+    monkeypatch.setattr(hooks, "_dumping", Dumping())
+    layer = torch.nn.Linear(3, 2)
+    hooks.register_acc_cmp_hook(layer)
+    for name in ("cpu.pkl", "npu.pkl"):
+        hooks.set_dump_path(tmp_path / name)
+        layer(torch.ones(4, 3)).sum().backward()
+
+    compare(tmp_path / "npu.pkl", tmp_path / "cpu.pkl", tmp_path / "result.csv")
+
+    rows = {row["Name"]: float(row["RMSE"]) for row in table(tmp_path / "result.csv")}
+    assert rows["Functional.linear.0.backward.output.1"] == 0
+    assert set(rows.values()) == {0}
+
+
+@pytest.mark.parametrize(("runs", "file"), [(("mine", "mine"), "."), ((None, "mine"), "result.csv")])
+def test_what_is_no_run_or_no_file_is_refused_in_one_sentence(tmp_path, runs, file):
+    recorded(tmp_path / "mine", torch.ones(2))
+
+    with pytest.raises(ParityError, match=r"compare (needs|takes) the path of"):
+        compare(*(run and tmp_path / run for run in runs), tmp_path / file)

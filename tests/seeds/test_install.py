@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
+from tests.seeds.samples import run_command
 from tests.support.processes import run_python
 
 REAL = '__version__ = "2.1.0"\ndef device_count(): return 8\n'
@@ -56,6 +59,21 @@ def test_who_insists_gets_ours(real_torch_npu):
 
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "8 torchparity.compat.hooks"
+
+
+def test_who_insists_before_the_import_keeps_the_real_package_around_ours(real_torch_npu):
+    (real_torch_npu / "hooks.py").write_text("def set_dump_path(): pass\n")
+
+    assert look(real_torch_npu, options="insist=True") == "8 torchparity.compat.hooks"
+
+
+def test_a_program_of_the_names_runs_as_a_module(tmp_path):
+    words = ["run", "--seeds", "-m", "api_accuracy_checker.run_ut.run_ut", "-forward", "forward_info_0.json"]
+
+    done = run_command([sys.executable, "-m", "torchparity", *words], tmp_path)
+
+    assert done.returncode == 2
+    assert "forward_info_0.json" in done.stderr
 
 
 def test_without_install_the_names_are_not_there():

@@ -15,6 +15,8 @@ from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.comparing.options import Options
 from torchparity.comparing.part import PartComparison
 from torchparity.comparing.runs import compare_runs
+from torchparity.errors import ConfigError
+from torchparity.naming import is_parameter_gradient
 from torchparity.records import PairMetrics, TensorLeaf
 from torchparity.tensors import HostTensor
 from torchparity.text import counted
@@ -34,6 +36,8 @@ COLUMNS = (
 
 def write_hooks_table(candidate: str | Path, baseline: str | Path, file: Path) -> None:
     """Compare two runs and write a row for each tensor, as a csv."""
+    if file.is_dir():
+        raise ConfigError(f"{file} is a folder; compare needs the path of the csv to write.")
     comparison = compare_runs(candidate, baseline, Options(by="order"))
     with whole_file(file) as temporary, temporary.open("w", newline="", encoding="utf-8") as opened:
         writer = csv.writer(opened, lineterminator="\n")
@@ -44,8 +48,10 @@ def write_hooks_table(candidate: str | Path, baseline: str | Path, file: Path) -
 
 def _rows(part: PartComparison) -> Iterator[Sequence[str]]:
     for pair, items in zip(part.pairs, part.groups, strict=True):
+        if pair.candidate is None or pair.baseline is None or is_parameter_gradient(pair.candidate.name):
+            continue  # gradients of parameters add up from pass to pass; a layer's backward has them by themselves
         tensors = [item for item in items if _tensors(item) != (None, None)]
-        if pair.candidate is not None and pair.baseline is not None and all(map(_has_one_shape, tensors)):
+        if all(map(_has_one_shape, tensors)):
             yield from (_row(part, item) for item in tensors)
 
 

@@ -12,27 +12,43 @@ from torchparity.errors import ConfigError
 from torchparity.recording import Session
 
 
+class HookedModels:
+    """The models that are hooked, none of them kept alive."""
+
+    def __init__(self) -> None:
+        self._references: list[weakref.ref[nn.Module]] = []
+
+    def add(self, model: nn.Module) -> bool:
+        """Add a model, and tell whether it is new."""
+        if not isinstance(model, nn.Module):
+            raise ConfigError(f"a model to hook is a torch.nn.Module, not a {type(model).__name__}.")
+        if any(model is each for each in self.all()):
+            return False
+        self._references.append(weakref.ref(model))
+        return True
+
+    def all(self) -> list[nn.Module]:
+        models = (reference() for reference in self._references)
+        return [model for model in models if model is not None]
+
+
 class Dumping:
-    """The hooked models, and the recording of them that is open.
+    """The recording of hooked models that is open.
 
     A run is whole as soon as the next one begins, somebody compares, or the process ends.
     """
 
-    def __init__(self) -> None:
-        self._models: list[weakref.ref[nn.Module]] = []
+    def __init__(self, models: HookedModels | None = None) -> None:
+        self._models = HookedModels() if models is None else models
         self._session: Session | None = None
-
-    @property
-    def is_open(self) -> bool:
-        return self._session is not None
 
     def hook(self, model: nn.Module) -> None:
         """Record the calls of this model too, also in the run that is open."""
-        if not isinstance(model, nn.Module):
-            raise ConfigError(f"a model to hook is a torch.nn.Module, not a {type(model).__name__}.")
-        if any(model is each for each in self._hooked()):
-            return
-        self._models.append(weakref.ref(model))
+        if self._models.add(model):
+            self.see(model)
+
+    def see(self, model: nn.Module) -> None:
+        """Record a model that was hooked after the run began."""
         if self._session is not None:
             self._session.see_model(model)
 
@@ -45,7 +61,7 @@ class Dumping:
         """Record from here on."""
         if self._session is None:
             raise ConfigError("nothing says where to record to; call set_dump_path first.")
-        first, *others = self._hooked() or [nn.Module()]
+        first, *others = self._models.all() or [nn.Module()]
         self._session.start(first)
         for model in others:
             self._session.see_model(model)
@@ -65,10 +81,6 @@ class Dumping:
         if self._session is not None:
             self._session.close()
             self._session = None
-
-    def _hooked(self) -> list[nn.Module]:
-        models = (reference() for reference in self._models)
-        return [model for model in models if model is not None]
 
 
 def folder_of(path: object) -> Path:

@@ -18,12 +18,21 @@ from typing import Any
 from torch import nn
 
 from torchparity.comparing import compare as compare_runs
-from torchparity.comparing import compare_distributed
-from torchparity.compat.dumping import Dumping, folder_of
+from torchparity.comparing import compare_distributed as compare_ranks
+from torchparity.compat.dumping import Dumping, HookedModels, folder_of
 from torchparity.compat.ptdbg_debugger import PrecisionDebugger
-from torchparity.compat.ptdbg_settings import Asked, Mode, Switch, check_filter, check_switch, refuse_kernels
+from torchparity.compat.ptdbg_settings import (
+    Asked,
+    Mode,
+    Switch,
+    check_filter,
+    check_switch,
+    names_in,
+    overflow_task,
+    refuse_kernels,
+)
 from torchparity.compat.recorded import recorded_run
-from torchparity.config import CaptureConfig, OverflowTask
+from torchparity.config import CaptureConfig
 from torchparity.errors import ConfigError
 from torchparity.randomness import seed_all
 
@@ -60,12 +69,14 @@ overflow_check = Hook("overflow_check")
 
 
 class _Ptdbg:
-    """The path and the recording that the functions share."""
+    """The path, the hooked models and the runs that the functions share."""
 
     def __init__(self) -> None:
-        self.dumping = Dumping()
+        self.models = HookedModels()
         self.path: Path | None = None
-        self.asked: Asked | None = None  # of the run that is open
+        self.switched_on: Dumping | None = None
+        self.overflows: Dumping | None = None
+        self._runs: dict[str, tuple[CaptureConfig, Dumping]] = {}  # by folder, all under one path
 
     def folder(self) -> Path:
         if self.path is not None:
@@ -73,9 +84,37 @@ class _Ptdbg:
         work = os.environ.get("ASCEND_WORK_PATH")
         return Path(work, "dump_data") if work else Path("ptdbg_dump")
 
+    def hook(self, model: nn.Module) -> None:
+        if self.models.add(model):
+            for _, dumping in self._runs.values():
+                dumping.see(model)
+
+    def started(self, config: CaptureConfig) -> Dumping:
+        """Record into the folder of a run, and go on with it where it was begun with the same settings."""
+        before, dumping = self._runs.get(config.dump_path, (config, None))
+        if before != config:
+            raise ConfigError(
+                f"{config.dump_path} was begun with other settings, and would be lost; "
+                "call set_dump_path with another path first."
+            )
+        if dumping is None:
+            dumping = Dumping(self.models)
+            dumping.open(config)
+        dumping.start()
+        self._runs[config.dump_path] = config, dumping
+        return dumping
+
+    def switch_off(self) -> None:
+        if self.switched_on is not None:
+            self.switched_on.stop()
+        self.switched_on = None
+
     def close(self) -> None:
-        self.dumping.close()
-        self.asked = None
+        """Make every run whole."""
+        for _, dumping in self._runs.values():
+            dumping.close()
+        self._runs.clear()
+        self.switched_on = self.overflows = None
 
 
 _ptdbg = _Ptdbg()
@@ -103,20 +142,19 @@ def register_hook(
     if hook not in (acc_cmp_dump, overflow_check):
         raise ConfigError(f"register_hook takes acc_cmp_dump or overflow_check, not {hook!r}.")
     refuse_kernels(dump_mode)
-    _ptdbg.dumping.hook(model)
+    _ptdbg.hook(model)
     if hook is overflow_check:
-        found = OverflowTask(overflow_nums=overflow_nums, stop_training=True)
-        _ptdbg.dumping.open(
+        found = overflow_task(overflow_nums)
+        _ptdbg.overflows = _ptdbg.started(
             CaptureConfig(task="overflow_check", dump_path=str(_ptdbg.folder()), overwrite=True, overflow_check=found)
         )
-        _ptdbg.dumping.start()
 
 
 def set_dump_switch(
     switch: Switch,
     mode: Mode = "all",
-    scope: Sequence[str] = (),
-    api_list: Sequence[str] = (),
+    scope: Sequence[str] | None = (),
+    api_list: Sequence[str] | None = (),
     filter_switch: Switch = "OFF",
     dump_mode: str | Sequence[str] = "all",
     summary_only: bool = False,
@@ -125,23 +163,26 @@ def set_dump_switch(
     check_switch("set_dump_switch", switch)
     check_filter(filter_switch)
     if switch == "OFF":
-        _ptdbg.dumping.stop()
+        _ptdbg.switch_off()
         return
-    asked = Asked(mode, tuple(scope), tuple(api_list), dump_mode, summary_only)
-    if asked != _ptdbg.asked:
-        _ptdbg.dumping.open(asked.config(_ptdbg.folder()))
-        _ptdbg.asked = asked
-    _ptdbg.dumping.start()
+    asked = Asked(mode, names_in("scope", scope), names_in("api_list", api_list), dump_mode, summary_only)
+    dumping = _ptdbg.started(asked.config(_ptdbg.folder()))
+    if dumping is not _ptdbg.switched_on:
+        _ptdbg.switch_off()
+    _ptdbg.switched_on = dumping
 
 
 def set_overflow_check_switch(switch: Switch, filter_switch: Switch = "OFF") -> None:
     """Look for overflows from here on ("ON"), or leave out what comes ("OFF")."""
     check_switch("set_overflow_check_switch", switch)
     check_filter(filter_switch)
-    if switch == "ON":
-        _ptdbg.dumping.start()
+    if _ptdbg.overflows is None:
+        if switch == "ON":
+            raise ConfigError("nothing looks for overflows; call register_hook(model, overflow_check) first.")
+    elif switch == "ON":
+        _ptdbg.overflows.start()
     else:
-        _ptdbg.dumping.pause()
+        _ptdbg.overflows.pause()
 
 
 def set_backward_input(backward_input: Sequence[str]) -> None:
@@ -172,6 +213,28 @@ def compare(
     )
 
 
+def compare_distributed(
+    npu_dump_dir: str | Path,
+    bench_dump_dir: str | Path,
+    output_path: str | Path,
+    *,
+    stack_mode: bool = False,
+    auto_analyze: bool = True,
+    suffix: str = "",
+    fuzzy_match: bool = False,
+) -> None:
+    """Compare every rank of two step folders; `suffix` is accepted, as by `compare`."""
+    _ptdbg.close()
+    compare_ranks(
+        recorded_run(npu_dump_dir),
+        recorded_run(bench_dump_dir),
+        output_path,
+        stack_mode=stack_mode,
+        auto_analyze=auto_analyze,
+        fuzzy_match=fuzzy_match,
+    )
+
+
 def parse(pkl_file: str | Path, module_name_prefix: str) -> None:
     """Print the call stack and the statistics of every record whose name begins with a prefix."""
     from torchparity.report import terminal
@@ -192,7 +255,7 @@ def parse(pkl_file: str | Path, module_name_prefix: str) -> None:
 
 
 def _path(input_param: Mapping[str, Any], key: str) -> str | Path:
-    path = input_param.get(key)
+    path = input_param.get(key) if isinstance(input_param, Mapping) else None
     if not isinstance(path, (str, Path)):
         raise ConfigError(f"compare needs {key!r} with the path that set_dump_path was given.")
     return path

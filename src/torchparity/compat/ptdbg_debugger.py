@@ -9,8 +9,8 @@ from typing import ClassVar, Literal
 import msgspec
 from torch import nn
 
-from torchparity.compat.ptdbg_settings import Asked, Mode, Switch, check_filter
-from torchparity.config import CaptureConfig, OverflowTask
+from torchparity.compat.ptdbg_settings import Asked, Mode, Switch, check_filter, names_in, overflow_task
+from torchparity.config import CaptureConfig
 from torchparity.errors import ConfigError
 from torchparity.recording import Session
 
@@ -25,7 +25,7 @@ class PrecisionDebugger:
         dump_path: str | Path | None = None,
         hook_name: Literal["dump", "overflow_check"] = "dump",
         rank: int | None = None,
-        step: Sequence[int] = (),
+        step: Sequence[int] | int = (),
         enable_dataloader: bool = False,
         model: nn.Module | None = None,
     ) -> None:
@@ -38,12 +38,13 @@ class PrecisionDebugger:
         self._path, self._hook_name, self._model = Path(dump_path), hook_name, model
         self._when = {
             "rank": [] if rank is None else [rank],
-            "step": list(step),
+            "step": _steps(step),
             "enable_dataloader": enable_dataloader,
         }
         self._asked = Asked("api_stack")
-        self._overflow = OverflowTask(stop_training=True)
+        self._overflow = overflow_task(1)
         self._session: Session | None = None
+        self._await_batches()
         PrecisionDebugger._instance = self
 
     def configure_hook(
@@ -61,15 +62,17 @@ class PrecisionDebugger:
         need_replicate: bool = False,
     ) -> None:
         """Say what to record; call it before the first `start`."""
-        if self._session is not None:
+        if self._session is not None and not self._session.is_new:
             raise ConfigError("configure_hook must come before the first start().")
         if summary_mode not in ("all", "summary", "md5"):
             raise ConfigError(f'summary_mode is "all", "summary" or "md5", not {summary_mode!r}.')
         check_filter(filter_switch)
         is_short = summary_only or summary_mode != "all"
-        sides = tuple(input_output_mode)
-        self._asked = Asked(mode, tuple(scope), tuple(api_list), sides, is_short, summary_mode == "md5")
-        self._overflow = OverflowTask(overflow_nums=overflow_nums, stop_training=True)
+        sides = names_in("input_output_mode", input_output_mode)
+        names, parts = names_in("scope", scope), names_in("api_list", api_list)
+        self._asked = Asked(mode, names, parts, sides, is_short, summary_mode == "md5")
+        self._overflow = overflow_task(overflow_nums)
+        self._await_batches()
 
     @classmethod
     def start(cls) -> None:
@@ -106,6 +109,12 @@ class PrecisionDebugger:
             raise ConfigError(f"{method}() needs a PrecisionDebugger; make one first.")
         return cls._instance
 
+    def _await_batches(self) -> None:
+        """With `enable_dataloader`, record from the next batch on; nobody needs to call `start`."""
+        if self._session is not None:
+            self._session.close()
+        self._session = Session(self._config()) if self._when["enable_dataloader"] else None
+
     def _config(self) -> CaptureConfig:
         config = self._asked.config(self._path)
         changes: dict[str, object] = {"dump_path": str(self._path), **self._when}
@@ -114,3 +123,10 @@ class PrecisionDebugger:
         elif self._model is not None:
             changes["level"] = "L0"
         return msgspec.structs.replace(config, **changes)
+
+
+def _steps(step: Sequence[int] | int) -> list[int]:
+    steps = [step] if isinstance(step, int) else step
+    if not isinstance(steps, Sequence) or not all(type(each) is int and each >= 0 for each in steps):
+        raise ConfigError(f"step takes the numbers of steps, such as [0, 2], not {step!r}.")
+    return list(steps)

@@ -10,7 +10,7 @@ from typing import Literal, get_args
 
 import msgspec
 
-from torchparity.config import CaptureConfig, StatisticsTask, TensorTask
+from torchparity.config import CaptureConfig, OverflowTask, StatisticsTask, TensorTask
 from torchparity.errors import ConfigError, RecordNameError, nearest
 from torchparity.naming import parse_record
 
@@ -73,6 +73,22 @@ class Asked:
                 raise ConfigError(f"dump_mode {side!r} does not exist. There are: {', '.join(_SIDES)}.")
         summary_mode = "md5" if self.checksums else "statistics"
         return {"scope": scope, "list": listed, "data_mode": sides, "summary_mode": summary_mode}
+
+
+def names_in(setting: str, names: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the names of a setting; one name may stand without a list around it."""
+    if names is None or isinstance(names, str):
+        return () if not names else (names,)
+    if not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
+        raise ConfigError(f"{setting} takes a list of names, such as ['Torch.relu.3.forward'], not {names!r}.")
+    return tuple(names)
+
+
+def overflow_task(overflow_nums: int) -> OverflowTask:
+    """Return the settings of an overflow check that stops the training."""
+    if type(overflow_nums) is not int or overflow_nums < -1 or overflow_nums == 0:
+        raise ConfigError(f"overflow_nums is a whole number from 1, or -1 for no limit, not {overflow_nums!r}.")
+    return OverflowTask(overflow_nums=overflow_nums, stop_training=True)
 
 
 def check_switch(function: str, switch: object) -> None:

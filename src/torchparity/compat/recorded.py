@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from torchparity.errors import RunNotFoundError, nearest
+from torchparity.errors import ConfigError, RunNotFoundError, nearest
 
 _MOST_LISTED = 8
 _FILES = ("dump.json", "debug.json")
@@ -12,6 +12,8 @@ _FILES = ("dump.json", "debug.json")
 
 def recorded_run(path: str | Path) -> Path:
     """Return the path; raise `RunNotFoundError` with what is recorded beside it where nothing is there."""
+    if not isinstance(path, (str, Path)):
+        raise ConfigError(f"compare takes the path of a run, as set_dump_path was given it, not {path!r}.")
     run = Path(path)
     if run.exists():
         return run
