@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import warnings
@@ -208,3 +209,4 @@ def sends_and_receives(rank: int, x: torch.Tensor) -> None:
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]), int(sys.argv[2]))
+    os._exit(0)  # gloo's threads may abort while the interpreter ends (pytorch pull 179291)

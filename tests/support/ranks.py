@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -89,3 +90,4 @@ def record(model: Any, data: torch.Tensor, path: Path, task: Any, change: Change
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]), int(sys.argv[2]))
+    os._exit(0)  # gloo's threads may abort while the interpreter ends (pytorch pull 179291)
