@@ -1,6 +1,7 @@
 """DistributedDataParallel on the CPU; start it with torchrun."""
 
 import hashlib
+import time
 
 import torch
 import torch.distributed as dist
@@ -37,5 +38,6 @@ def main():
 
 
 main()
-dist.barrier()  # gloo's threads let go of tensors, which aborts while the interpreter ends (pytorch pull 179291)
+dist.barrier()
+time.sleep(1)  # gloo's threads let go of tensors, which aborts while the interpreter ends (pytorch pull 179291)
 dist.destroy_process_group()
