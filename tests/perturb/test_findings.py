@@ -36,6 +36,7 @@ debugger.stop()
 debugger.step()
 PrecisionDebugger.close()
 dist.destroy_process_group()
+__import__("time").sleep(0.3)  # gloo's threads may abort while the interpreter ends
 """
 
 
