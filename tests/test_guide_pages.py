@@ -11,6 +11,7 @@ import sys
 import pytest
 
 from tests.support.processes import ROOT
+from tests.support.rank_processes import WAIT_FOR_GLOO
 
 GUIDE = ROOT / "docs" / "guide"
 SITUATIONS = ["two-devices", "two-versions", "no-baseline", "pre-check", "overflow", "many-ranks"]
@@ -52,16 +53,12 @@ def run(command, folder):
     ]
 
 
-# Gloo's threads let go of tensors, which aborts while the interpreter ends (pytorch pull 179291).
-WAITING = "\nimport time\ntime.sleep(1)\n"
-
-
 @pytest.mark.parametrize("situation", SITUATIONS)
 def test_a_page_runs_as_printed_and_says_what_it_shows(tmp_path, situation):
     text = (GUIDE / f"{situation}.md").read_text(encoding="utf-8")
     for language, code in FENCED.findall(text):
         if language == "python":
-            waiting = WAITING if "init_process_group" in code else ""
+            waiting = WAIT_FOR_GLOO if "init_process_group" in code else ""
             (tmp_path / code.splitlines()[0].removeprefix("# ")).write_text(code + waiting)
 
     assert sessions(text)

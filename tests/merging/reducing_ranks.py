@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -15,20 +13,14 @@ import torch.distributed as dist
 from torch import nn
 
 import torchparity
-from tests.support.processes import ROOT
+from tests.support.rank_processes import end_rank, run_ranks
 
 RANKS, FAULTY = 4, 2
 
 
 def record_ranks(folder: Path) -> None:
     """Record both runs in four processes."""
-    command = [sys.executable, "-m", "tests.merging.reducing_ranks", str(folder)]
-    ranks = [
-        subprocess.Popen([*command, str(rank)], cwd=ROOT, stderr=subprocess.PIPE, text=True) for rank in range(RANKS)
-    ]
-    errors = [rank.communicate(timeout=200)[1] for rank in ranks]
-    if any(rank.returncode for rank in ranks):
-        raise RuntimeError("\n".join(errors))
+    run_ranks("tests.merging.reducing_ranks", folder, RANKS)
 
 
 def main(folder: Path, rank: int) -> None:
@@ -53,4 +45,4 @@ def main(folder: Path, rank: int) -> None:
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]), int(sys.argv[2]))
-    os._exit(0)  # gloo's threads may abort while the interpreter ends (pytorch pull 179291)
+    end_rank()

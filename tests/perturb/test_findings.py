@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.perturbing import rows_in
 from tests.support.processes import ROOT
+from tests.support.rank_processes import WAIT_FOR_GLOO
 from torchparity.errors import ParityError
 from torchparity.perturb.findings import SharedTable
 
@@ -36,14 +37,16 @@ debugger.stop()
 debugger.step()
 PrecisionDebugger.close()
 dist.destroy_process_group()
-__import__("time").sleep(0.3)  # gloo's threads may abort while the interpreter ends
 """
 
 
 def run_all(code, folder, ranks):
     processes = [
         subprocess.Popen(
-            [sys.executable, "-c", code, str(folder), str(rank)], cwd=ROOT, stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", code + WAIT_FOR_GLOO, str(folder), str(rank)],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            text=True,
         )
         for rank in range(ranks)
     ]

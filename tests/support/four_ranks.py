@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -19,7 +17,7 @@ import torch.distributed as dist
 from torch import nn
 
 import torchparity
-from tests.support.processes import ROOT
+from tests.support.rank_processes import end_rank, run_ranks
 
 RANKS = 4
 FAULTY = 2  # the rank on which a gradient is scaled
@@ -40,19 +38,7 @@ JOBS = (
 
 def record_four_ranks(folder: Path) -> None:
     """Record all jobs in four processes."""
-    ranks = [
-        subprocess.Popen(
-            [sys.executable, "-m", "tests.support.four_ranks", str(folder), str(rank)],
-            cwd=ROOT,
-            stderr=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            text=True,
-        )
-        for rank in range(RANKS)
-    ]
-    errors = [rank.communicate(timeout=300)[1] for rank in ranks]
-    if any(rank.returncode for rank in ranks):
-        raise RuntimeError("\n".join(errors))
+    run_ranks("tests.support.four_ranks", folder, RANKS)
 
 
 def main(folder: Path, rank: int) -> None:
@@ -209,4 +195,4 @@ def sends_and_receives(rank: int, x: torch.Tensor) -> None:
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]), int(sys.argv[2]))
-    os._exit(0)  # gloo's threads may abort while the interpreter ends (pytorch pull 179291)
+    end_rank()

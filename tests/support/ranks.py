@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,7 +16,7 @@ from torch import nn
 import torchparity
 from tests.faultbed.plant import Change, wrong_output
 from tests.support.planting import planted
-from tests.support.processes import ROOT
+from tests.support.rank_processes import end_rank, run_ranks
 
 RANKS = 2
 STRATEGIES = {"ddp": "statistics", "fsdp2": "tensor"}  # and the task in which each is recorded
@@ -28,19 +26,7 @@ KERNEL = "Functional.gelu.1.forward"
 
 def record_ranks(folder: Path) -> None:
     """Record all trainings in two processes."""
-    ranks = [
-        subprocess.Popen(
-            [sys.executable, "-m", "tests.support.ranks", str(folder), str(rank)],
-            cwd=ROOT,
-            stderr=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            text=True,
-        )
-        for rank in range(RANKS)
-    ]
-    errors = [rank.communicate(timeout=100)[1] for rank in ranks]
-    if any(rank.returncode for rank in ranks):
-        raise RuntimeError("\n".join(errors))
+    run_ranks("tests.support.ranks", folder, RANKS)
 
 
 def main(folder: Path, rank: int) -> None:
@@ -90,4 +76,4 @@ def record(model: Any, data: torch.Tensor, path: Path, task: Any, change: Change
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]), int(sys.argv[2]))
-    os._exit(0)  # gloo's threads may abort while the interpreter ends (pytorch pull 179291)
+    end_rank()

@@ -158,7 +158,7 @@ class Comparison:
 
     @cached_property
     def rank_summaries(self) -> list[RankSummary]:
-        """How many rows of each step and rank differ, and which is the first."""
+        """The number of rows that differ in each step and rank, and the first of them."""
         return rank_summaries(self.parts, self.first_divergence)
 
     def write(

@@ -1,4 +1,4 @@
-"""What the settings of ptdbg_ascend mean in those of torchparity."""
+"""Settings of ptdbg_ascend, translated into those of torchparity."""
 
 from __future__ import annotations
 

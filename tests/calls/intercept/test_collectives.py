@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from tests.support.processes import ROOT
+from tests.support.rank_processes import WAIT_FOR_GLOO
 from torchparity import open_run
 from torchparity.recording import capture
 from torchparity.records import GroupLeaf
@@ -36,7 +37,6 @@ with capture(sys.argv[2], task="tensor"):
         handle.wait()
     dist.broadcast(x, src=0)
 dist.destroy_process_group()
-__import__("time").sleep(0.3)  # gloo's threads may abort while the interpreter ends
 """
 POINT_TO_POINT = """
 class Pipeline(torch.nn.Module):
@@ -57,7 +57,6 @@ with capture(sys.argv[2], model=model, level=sys.argv[4], task="tensor"):
 assert result.tolist() == [1, 1]
 dist.P2POp(dist.isend, torch.ones(2), 1 - rank)
 dist.destroy_process_group()
-__import__("time").sleep(0.3)  # gloo's threads may abort while the interpreter ends
 """
 BETWEEN_MODULES = """
 class Parallel(torch.nn.Module):
@@ -74,7 +73,6 @@ model = Parallel()
 with capture(sys.argv[2], model=model, level="L0", task="tensor"):
     model(torch.full((2,), float(rank)))
 dist.destroy_process_group()
-__import__("time").sleep(0.3)  # gloo's threads may abort while the interpreter ends
 """
 FUNCTIONAL = """
 import time
@@ -84,7 +82,6 @@ with capture(sys.argv[2], task="tensor"):
     if rank == 1: time.sleep(1)
     functional.all_reduce(x, "sum", dist.group.WORLD) + 0
 dist.destroy_process_group()
-__import__("time").sleep(0.3)  # gloo's threads may abort while the interpreter ends
 """
 DDP = """
 from torch.nn.parallel import DistributedDataParallel
@@ -95,7 +92,6 @@ with capture(sys.argv[2], model=model, task="tensor"):
     model(torch.randn(2, 3)).sum().backward()
 torch.save([p.grad for p in model.parameters()], sys.argv[2] + f"/grads{rank}")
 dist.destroy_process_group()
-__import__("time").sleep(0.3)  # gloo's threads may abort while the interpreter ends
 """
 FSDP = """
 from torch.distributed.fsdp import fully_shard
@@ -110,14 +106,13 @@ with capture(sys.argv[2], model=model):
     model(torch.randn(2, 4)).sum().backward()
     optimizer.step()
 dist.destroy_process_group()
-__import__("time").sleep(0.3)  # gloo's threads may abort while the interpreter ends
 """
 
 
 def run_two(code, path, port, *more):
     processes = [
         subprocess.Popen(
-            [sys.executable, "-c", PREPARE + code, str(rank), str(path), str(port), *more],
+            [sys.executable, "-c", PREPARE + code + WAIT_FOR_GLOO, str(rank), str(path), str(port), *more],
             cwd=ROOT,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -66,7 +66,7 @@ def may_be_reduced(entry: Placed, first: Finding, placed: Sequence[Placed]) -> b
 
 
 class StepCommunication:
-    """What the ranks of the candidate sent each other in one step."""
+    """The communication between the ranks of the candidate in one step."""
 
     def __init__(self, searches: Mapping[int, RankSearch], step: int) -> None:
         self._contexts = {rank: search.contexts[step] for rank, search in searches.items() if step in search.contexts}
