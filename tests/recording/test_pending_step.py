@@ -47,4 +47,4 @@ def test_waiting_fills_in_the_drafts(steps, tmp_path):
     assert [record.output[0].statistics.zero_count for record, _ in records] == [2, 2]
     assert "filled in" in repr(step)
     encoded, left_out = step.encoded()
-    assert len(encoded) == 2 and left_out == []
+    assert encoded.records == 2 and left_out == []

@@ -13,7 +13,6 @@ from torchparity.kernels import row as fields
 from torchparity.kernels.signs import packed_sums
 from torchparity.records import Number, Statistics
 
-IntegerExtremes = tuple[tuple[int, int], bool]  # (max, min) with every digit, and whether the dtype is bool
 _VALUES = ("max", "min", "mean", "norm")
 _NARROW = 32  # bytes of a sketch in float32
 
@@ -94,12 +93,8 @@ def norm_of(squares: float) -> float:
     return math.sqrt(squares)
 
 
-def statistics_of_rows(
-    counts: npt.NDArray[np.int64],
-    rows: npt.NDArray[np.float64],
-    integer_extremes: Sequence[IntegerExtremes | None] | None = None,
-) -> list[Statistics]:
-    """Return the statistics of many tensors; those of integers take their extremes from `integer_extremes`."""
+def statistics_of_rows(counts: npt.NDArray[np.int64], rows: npt.NDArray[np.float64]) -> list[Statistics]:
+    """Return the statistics of many tensors of floating point."""
     nonfinite = rows[:, fields.NONFINITE].sum(axis=1)
     means = (rows[:, fields.SUM] / np.maximum(1, counts - nonfinite)).tolist()
     norms = np.sqrt(rows[:, fields.SQUARES]).tolist()  # `norm_of` for all at once
@@ -109,10 +104,6 @@ def statistics_of_rows(
     statistics = list(map(Statistics.of_finite, largest, smallest, means, norms, zeros, sketches))
     for index in np.flatnonzero(nonfinite).tolist():
         statistics[index] = statistics_of_row(int(counts[index]), rows[index].tolist())
-    for index, entry in enumerate(integer_extremes or ()):
-        if entry is not None:
-            extremes, is_bool = entry
-            statistics[index] = statistics_of_row(int(counts[index]), rows[index].tolist(), extremes, is_bool=is_bool)
     return statistics
 
 

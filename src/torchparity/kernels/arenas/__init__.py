@@ -14,12 +14,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from torchparity.kernels.arenas.contract import Arena, PendingReadings, Reading
+from torchparity.kernels.arenas.contract import Arena, PendingReadings
+from torchparity.kernels.arenas.measured_rows import MeasuredRows, Reading, joined
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Arena", "PendingReadings", "Reading", "cuda_arena", "host_arena", "portable_arena"]
+__all__ = [
+    "Arena",
+    "MeasuredRows",
+    "PendingReadings",
+    "Reading",
+    "cuda_arena",
+    "host_arena",
+    "joined",
+    "portable_arena",
+]
 
 
 def host_arena(*, exact: bool, checksums: bool) -> Arena:

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from torchparity.records import Statistics
+from torchparity.kernels.arenas.measured_rows import MeasuredRows, Reading
 
 if TYPE_CHECKING:
     import torch
-
-Reading = tuple[Any, Statistics, str | None]  # the owner given to `add`, its statistics, its checksum
 
 
 class PendingReadings(Protocol):
@@ -21,6 +19,9 @@ class PendingReadings(Protocol):
 
     def wait(self) -> list[Reading]:
         """Block until the device is done; return the readings in the order of `add`. Any thread may call it, once."""
+
+    def wait_for_rows(self) -> MeasuredRows:
+        """Do as `wait`, but return the rows from which the readings follow."""
 
 
 class Arena(Protocol):

@@ -7,17 +7,20 @@ from itertools import accumulate, repeat
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from torchparity.kernels import row
-from torchparity.kernels.arenas.contract import PendingReadings, Reading
+from torchparity.kernels.arenas.contract import PendingReadings
 from torchparity.kernels.arenas.cuda_buffers import Results, Stretch, Table, checksum_factors
+from torchparity.kernels.arenas.measured_rows import MeasuredRows, Reading
 from torchparity.kernels.cuda_waiting import copied_to_host, wait_for
 from torchparity.kernels.numba_loops.chunk_joins import joined_checksums, joined_rows
-from torchparity.kernels.statistics import IntegerExtremes, statistics_of_rows
+from torchparity.kernels.statistics import statistics_of_row
 from torchparity.kernels.triton_launch import chunks
 from torchparity.kernels.triton_launch.chunks import chunk_of, programs_of
 from torchparity.kernels.triton_launch.measure import FEW, measure_few, measure_many
+from torchparity.records import Statistics
 
 _KINDS = {
     "torch.float32": (chunks.FLOAT32, 4),
@@ -168,8 +171,8 @@ class CudaArena:
         self._stretch = self._begin()
         return _CudaReadings(self, stretch, is_done)
 
-    def read(self, stretch: Stretch) -> list[Reading]:
-        """Return the readings of a stretch that is done; copied on a stream of its own, behind nobody's work."""
+    def read(self, stretch: Stretch) -> MeasuredRows:
+        """Return the rows of a stretch that is done; copied on a stream of its own, behind nobody's work."""
         self._spare += stretch.tables  # no launch reads them any more
         stretch.tables = []
         results = stretch.results
@@ -183,17 +186,16 @@ class CudaArena:
         ends = begins + programs_of(counts)
         is_float = np.array([self._kinds[dtype][0] < chunks.INT64 for dtype in stretch.dtypes])
         whole = joined_rows(rows, begins, ends, is_float)
-        checksums: list[str | None] = [None] * len(counts)
+        checksums = None
         if parts:
             sizes = np.array([self._kinds[dtype][1] for dtype in stretch.dtypes], np.int64)
             remainders = np.concatenate(parts).view(np.uint32)
-            crcs = joined_checksums(remainders, begins, ends, counts, sizes, chunk_of(counts))
-            checksums = [f"{crc:08x}" for crc in crcs.tolist()]
-        integer_extremes: list[IntegerExtremes | None] = [None] * len(counts)
-        for index in np.flatnonzero(~is_float).tolist():
-            most, least = whole[index].view(np.int64)[row.EXTREMES].tolist()
-            integer_extremes[index] = (most, least), stretch.dtypes[index] == "torch.bool"
-        return list(zip(stretch.owners, statistics_of_rows(counts, whole, integer_extremes), checksums, strict=True))
+            checksums = joined_checksums(remainders, begins, ends, counts, sizes, chunk_of(counts))
+        of_integers = {
+            index: _of_integers(stretch.counts[index], whole[index], stretch.dtypes[index])
+            for index in np.flatnonzero(~is_float).tolist()
+        }
+        return MeasuredRows(stretch.owners, counts, whole, checksums, of_integers)
 
     def _begin(self) -> Stretch:
         self._stream, self._table_used = -1, 0
@@ -297,8 +299,17 @@ class _CudaReadings:
         return len(self._stretch.owners)
 
     def wait(self) -> list[Reading]:
+        return list(self.wait_for_rows().readings())
+
+    def wait_for_rows(self) -> MeasuredRows:
         if not self._stretch.owners:
-            return []
+            return MeasuredRows([], np.empty(0, np.int64), np.empty((0, row.FIELDS)))
         if self._is_done is not None:
             wait_for(self._is_done)
         return self._arena.read(self._stretch)
+
+
+def _of_integers(count: int, whole: npt.NDArray[np.float64], dtype: str) -> Statistics:
+    """Return the statistics of integers, whose extremes are the bits of an int64."""
+    most, least = whole.view(np.int64)[row.EXTREMES].tolist()
+    return statistics_of_row(count, whole.tolist(), (most, least), is_bool=dtype == "torch.bool")

@@ -13,13 +13,13 @@ import numpy.typing as npt
 from isal import isal_zlib
 from numba import njit
 
-from torchparity.kernels.arenas.contract import PendingReadings, Reading
+from torchparity.kernels.arenas.contract import PendingReadings
+from torchparity.kernels.arenas.measured_rows import MeasuredRows, Reading
 from torchparity.kernels.numba_loops import blocks
 from torchparity.kernels.numba_loops.cores import PARALLEL_FROM, cores
 from torchparity.kernels.numba_loops.crc import compiled_crc, joined
 from torchparity.kernels.numba_loops.sketches import part_start
 from torchparity.kernels.row import FIELDS, INFS, MAX, MIN, NANS, NEGATIVE_INFS, SQUARES, SUM, ZEROS
-from torchparity.kernels.statistics import statistics_of_rows
 
 if TYPE_CHECKING:
     import torch
@@ -147,6 +147,9 @@ class _HostReadings:
         return len(self._owners)
 
     def wait(self) -> list[Reading]:
+        return list(self.wait_for_rows().readings())
+
+    def wait_for_rows(self) -> MeasuredRows:
         counts, results = self._counts, self._results
         single = np.array(self._single, np.int64).reshape(-1, 2)
         rows, crcs = np.empty((len(counts), FIELDS)), np.empty(len(counts), np.uint32)
@@ -159,9 +162,7 @@ class _HostReadings:
         if results:
             rows[is_measured] = _combined(np.concatenate([part.rows[: part.used] for part in results]))
             crcs[is_measured] = np.concatenate([part.crcs[: part.used, 0] for part in results])
-        statistics = statistics_of_rows(np.array(counts, np.int64), rows)
-        checksums = [f"{crc:08x}" for crc in crcs.tolist()] if self._checksums else [None] * len(counts)
-        return list(zip(self._owners, statistics, checksums, strict=True))
+        return MeasuredRows(self._owners, np.array(counts, np.int64), rows, crcs if self._checksums else None)
 
 
 def _rows_of(numbers: npt.NDArray[np.float32]) -> Rows:

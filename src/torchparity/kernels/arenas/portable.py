@@ -6,11 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 
 from torchparity.kernels import row
-from torchparity.kernels.arenas.contract import PendingReadings, Reading
+from torchparity.kernels.arenas.contract import PendingReadings
 from torchparity.kernels.arenas.device_signs import DeviceSigns
+from torchparity.kernels.arenas.measured_rows import MeasuredRows, Reading
 from torchparity.kernels.statistics import statistics_of_row
 from torchparity.records import Statistics
 
@@ -90,7 +92,13 @@ class _PortableReadings:
         return len(self._measured)
 
     def wait(self) -> list[Reading]:
-        return [(entry.owner, _statistics(entry), None) for entry in self._measured]
+        return list(self.wait_for_rows().readings())
+
+    def wait_for_rows(self) -> MeasuredRows:
+        counts = np.array([entry.count for entry in self._measured], np.int64)
+        statistics = dict(enumerate(map(_statistics, self._measured)))
+        owners = [entry.owner for entry in self._measured]
+        return MeasuredRows(owners, counts, np.zeros((len(owners), row.FIELDS)), others=statistics)
 
 
 def _row(part: torch.Tensor, wide: torch.dtype, signs: DeviceSigns, start: int) -> torch.Tensor:

@@ -6,7 +6,6 @@ again and again, in the middle of a training step.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -16,7 +15,7 @@ from torchparity.recording.measuring.geometry import name_of
 from torchparity.recording.measuring.lineage import Source
 from torchparity.records import Statistics, TensorLeaf
 from torchparity.storage import SharedTensor
-from torchparity.storage.encoding import finite_tensor, finite_tensors_json, tensor_json
+from torchparity.storage.encoding import tensor_json
 
 
 class Measurement(msgspec.Struct, gc=False):
@@ -25,6 +24,7 @@ class Measurement(msgspec.Struct, gc=False):
     statistics: Statistics | None = None
     checksum: str | None = None
     values: SharedTensor | None = None
+    row: int = -1  # among the rows of the step, where that says all and nobody has asked for statistics
 
 
 class ObservedTensor(msgspec.Struct, gc=False):
@@ -38,6 +38,7 @@ class ObservedTensor(msgspec.Struct, gc=False):
     arena: Any = None  # the `ArenaSlot` of a tensor measured without a copy
     count: int = 0
     source: Source | None = None  # of its content
+    place: int = -1  # among the observed tensors of the step, given when it is encoded
     cached_leaf: TensorLeaf | None = None
     cached_json: msgspec.Raw | None = None
 
@@ -67,21 +68,3 @@ class ObservedList(msgspec.Struct, gc=False):
     """A list of tensors as a call showed it."""
 
     tensors: list[ObservedTensor]
-
-
-def encode_finite(tensors: Iterable[ObservedTensor]) -> None:
-    """Encode those of some tensors whose values are all finite: nearly every one, all in one call."""
-    finite, entries = [], []
-    for observed in tensors:
-        measured, source = observed.measurement, observed.source
-        # In the order of the file for all of them: origins get their numbers when they are first asked for.
-        origin = None if source is None else source.origin() if source.number is None else source.number
-        statistics = None if measured is None else measured.statistics
-        if measured is not None and statistics is not None and observed.layout is None:
-            dtype, shape, needed = name_of(observed.dtype), observed.shape, observed.requires_grad
-            entry = finite_tensor(dtype, shape, statistics, needed, measured.checksum, origin)
-            if entry is not None:
-                finite.append(observed)
-                entries.append(entry)
-    for observed, text in zip(finite, finite_tensors_json(entries), strict=True):
-        observed.cached_json = text

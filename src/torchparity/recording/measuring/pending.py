@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 import torch
 
-from torchparity.kernels.arenas import PendingReadings
+from torchparity.kernels.arenas import MeasuredRows, PendingReadings, joined
 from torchparity.kernels.cpu import sketch_of_repeated
 from torchparity.recording.measuring.observed import Measurement
 from torchparity.records import Statistics
@@ -50,6 +50,27 @@ class PendingMeasurements:
         for _, part in self._readings:
             for measurement, statistics, checksum in part.wait():
                 measurement.statistics, measurement.checksum = statistics, checksum
+        self._end()
+
+    def wait_for_rows(self) -> MeasuredRows:
+        """Block until the devices are done; return all rows, and fill in the measurements that a row does not tell.
+
+        The others get the number of their row.
+        """
+        rows = joined([part.wait_for_rows() for _, part in self._readings])
+        are_plain = rows.are_plain().tolist()
+        measurement: Measurement
+        for number, measurement in enumerate(rows.owners):
+            measurement.row = number
+        for number, is_plain in enumerate(are_plain):
+            if not is_plain:
+                fill(rows.owners[number], rows)
+        for expanded in self._expanded:
+            fill(expanded.once, rows)
+        self._end()
+        return rows
+
+    def _end(self) -> None:
         for expanded in self._expanded:
             expanded.fill()
         self._readings, self._expanded = [], []
@@ -63,6 +84,13 @@ class PendingMeasurements:
 
     def __repr__(self) -> str:
         return f"<PendingMeasurements {self.state}>"
+
+
+def fill(measurement: Measurement, rows: MeasuredRows) -> None:
+    """Fill in a measurement from its row, if it has one."""
+    if measurement.row >= 0:
+        measurement.statistics, measurement.checksum = rows.reading(measurement.row)
+        measurement.row = -1
 
 
 def _repeated(statistics: Statistics, times: int, sketch: bytes | None) -> Statistics:

@@ -5,21 +5,19 @@ A draft is turned into a `Record`, or straight into its JSON, by whoever writes 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from itertools import islice
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 
 from torchparity.naming import Direction
 from torchparity.recording.measuring.lineage import Source
-from torchparity.recording.measuring.observed import ObservedTensor, encode_finite
+from torchparity.recording.measuring.observed import ObservedTensor
 from torchparity.records import Nest, Record
 from torchparity.storage import EncodedRecord, SharedTensor
 from torchparity.storage.encoding import argument_json, assemble_record, encode_record
 
 Observed = Sequence[ObservedTensor] | dict[int, ObservedTensor]  # by the indexes that forms have
-_TOGETHER = 256  # tensors, whose text stays in a core's cache
 _NOTHING: tuple[ObservedTensor, ...] = ()
 
 
@@ -46,23 +44,24 @@ class Draft(msgspec.Struct, gc=False):
     error: str | None = None
     seconds: float | None = None
     source: Source | None = None  # of what it makes
+    op: str = ""  # whose calls mostly have the same text
     moment: int = 0  # when it was complete: records are in that order
 
     def encoded(self) -> EncodedRecord:
         """Return the record as JSON."""
         try:
-            return assemble_record(self._record(lambda name, form, at: _json(form, at)))
+            return assemble_record(self.record(lambda name, form, tensors: _json(form, tensors)))
         except UnicodeEncodeError:  # half a surrogate pair in a text
             return encode_record(self.finish()[0])
 
     def finish(self) -> tuple[Record, dict[str, SharedTensor]]:
         """Return the record and the values of its items."""
         values: dict[str, SharedTensor] = {}
-        return self._record(lambda name, form, at: _leaves(name, form, at, values)), values
+        return self.record(lambda name, form, tensors: _leaves(name, form, tensors, values)), values
 
-    def _record(self, turn: Callable[[str, Any, _At], Any]) -> Record:
+    def record(self, turn: Callable[[str, Any, Tensors], Any]) -> Record:
         """Return the record with its forms turned into what is asked for, each by the name of its items."""
-        inputs, outputs = _At(self.inputs), _At(self.outputs)
+        inputs, outputs = Tensors(self.inputs), Tensors(self.outputs)
         return Record(
             name=self.name,
             direction=self.direction,
@@ -80,23 +79,7 @@ class Draft(msgspec.Struct, gc=False):
         )
 
 
-def encode_tensors(drafts: Iterable[Draft]) -> None:
-    """Encode the tensors of drafts, each once and many together, in the order in which records show them."""
-    found: dict[int, ObservedTensor] = {}
-    for draft in drafts:
-        for side in (draft.inputs, draft.outputs):
-            # Gradients come in any order.
-            tensors = [side[slot] for slot in sorted(side)] if isinstance(side, dict) else side
-            found.update(zip(map(id, tensors), tensors, strict=True))
-        for named in (draft.parameters, draft.gradients):
-            if named:
-                found.update(zip(map(id, named.values()), named.values(), strict=True))
-    waiting = iter(found.values())
-    while some := list(islice(waiting, _TOGETHER)):
-        encode_finite(some)
-
-
-class _At:
+class Tensors:
     """The observed tensors of one side; of gradients, which are a mapping, nothing else of the form is shown."""
 
     __slots__ = ("are_gradients", "get")
@@ -108,10 +91,10 @@ class _At:
         )
 
 
-def _leaves(name: str, form: Any, at: _At, values: dict[str, SharedTensor]) -> Nest:
+def _leaves(name: str, form: Any, tensors: Tensors, values: dict[str, SharedTensor]) -> Nest:
     kind = type(form)
     if kind is int:
-        form = at.get(form)
+        form = tensors.get(form)
         kind = type(form)
     if kind is ObservedTensor:
         if form.measurement is not None and form.measurement.values is not None:
@@ -120,27 +103,27 @@ def _leaves(name: str, form: Any, at: _At, values: dict[str, SharedTensor]) -> N
         return leaf
     prefix = f"{name}." if name else ""
     if kind is list or kind is range:
-        return [_leaves(f"{prefix}{index}", entry, at, values) for index, entry in enumerate(form)]
+        return [_leaves(f"{prefix}{index}", entry, tensors, values) for index, entry in enumerate(form)]
     if kind is dict:
-        return {key: _leaves(f"{prefix}{key}", entry, at, values) for key, entry in form.items()}
-    return None if at.are_gradients else form
+        return {key: _leaves(f"{prefix}{key}", entry, tensors, values) for key, entry in form.items()}
+    return None if tensors.are_gradients else form
 
 
-def _json(form: Any, at: _At) -> Any:
+def _json(form: Any, tensors: Tensors) -> Any:
     """Return a form as msgspec writes it."""
     kind = type(form)
     if kind is list or kind is range:
         # Nearly every entry is a tensor: those are not worth a call of this function each.
-        return [_tensor_json(at.get(entry)) if type(entry) is int else _json(entry, at) for entry in form]
+        return [_tensor_json(tensors.get(entry)) if type(entry) is int else _json(entry, tensors) for entry in form]
     if form is None:
         return None
     if kind is int:
-        return _tensor_json(at.get(form))
+        return _tensor_json(tensors.get(form))
     if kind is dict:
-        return {key: _json(entry, at) for key, entry in form.items()}
+        return {key: _json(entry, tensors) for key, entry in form.items()}
     if kind is ObservedTensor:
         return form.encoded()
-    return None if at.are_gradients else argument_json(form)
+    return None if tensors.are_gradients else argument_json(form)
 
 
 def _tensor_json(observed: ObservedTensor | None) -> msgspec.Raw | None:

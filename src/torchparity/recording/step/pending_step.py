@@ -6,9 +6,11 @@ from dataclasses import dataclass
 
 from torchparity.calls import attempted
 from torchparity.recording.measuring.pending import PendingMeasurements
-from torchparity.recording.step.drafts import Draft, encode_tensors
+from torchparity.recording.step.drafts import Draft
+from torchparity.recording.step.step_text import StepEncoder, unrecorded
 from torchparity.records import Record, StackGroup
-from torchparity.storage import EncodedRecord, OriginTable, SharedTensor
+from torchparity.storage import OriginTable, SharedTensor
+from torchparity.storage.encoding import EncodedStep
 
 
 @dataclass(repr=False)
@@ -20,6 +22,7 @@ class PendingStep:
     construct: dict[str, str | None]
     measurements: PendingMeasurements
     origins: OriginTable | None = None
+    encoder: StepEncoder | None = None  # of the recording: steps have most of their text in common
 
     def wait(self) -> None:
         """Block until the devices are done and every measurement is filled in."""
@@ -30,25 +33,14 @@ class PendingStep:
         self.wait()
         return [draft.finish() for draft in self.drafts]
 
-    def encoded(self) -> tuple[list[EncodedRecord], list[str]]:
+    def encoded(self) -> tuple[EncodedStep, list[str]]:
         """Return the records as JSON, without values, and a sentence about each that could not be encoded."""
-        failure = attempted(self.wait)
-        if failure is not None:
-            return [], [_unrecorded("its records", failure)]
-        attempted(lambda: encode_tensors(self.drafts))  # where that fails, each record tells it of its own
-        records: list[EncodedRecord] = []
-        left_out: list[str] = []
-        for draft in self.drafts:
-            record = attempted(draft.encoded)
-            if isinstance(record, Exception):
-                left_out.append(_unrecorded(draft.name[:200], record))
-            else:
-                records.append(record)
-        return records, left_out
+        rows = attempted(self.measurements.wait_for_rows)
+        if isinstance(rows, Exception):
+            return EncodedStep(), [unrecorded("its records", rows)]
+        encoder = self.encoder or StepEncoder()
+        encoded = attempted(lambda: encoder.encode(self.drafts, rows))
+        return (EncodedStep(), [unrecorded("its records", encoded)]) if isinstance(encoded, Exception) else encoded
 
     def __repr__(self) -> str:
         return f"<PendingStep {len(self.drafts)} drafts, {self.measurements.state}>"
-
-
-def _unrecorded(what: str, error: Exception) -> str:
-    return f"{what} could not be written ({type(error).__name__}: {str(error)[:200]})."

@@ -25,6 +25,7 @@ from torchparity.recording.step.autocast_use import AutocastUse
 from torchparity.recording.step.call_lineage import CallLineage
 from torchparity.recording.step.drafts import Draft
 from torchparity.recording.step.pending_step import PendingStep
+from torchparity.recording.step.step_text import StepEncoder
 
 _is_any_autocast_enabled = torch._C._is_any_autocast_enabled
 _UNRECORDED = Plan(*[False] * 7)
@@ -93,6 +94,7 @@ class Recorder(Listener):
         self._flow = CallLineage(measurements)
         self._lineage = measurements.lineage
         self._unrecorded = OpenRecord(None, _UNRECORDED, 0)
+        self._encoder = StepEncoder()
 
     def interest(self, op: Op) -> Interest:
         if self._coverage.includes(op):
@@ -112,7 +114,9 @@ class Recorder(Listener):
             return self._before_unrecorded(call) if call.module is None else None
         if self.autocast.seen is None and _is_any_autocast_enabled():
             self.autocast.note()
-        draft = Draft(call.name, "forward", is_recompute=call.is_recompute, in_backward=call.in_backward)
+        draft = Draft(
+            call.name, "forward", is_recompute=call.is_recompute, in_backward=call.in_backward, op=call.op.name
+        )
         draft.source = Source(call.name, self._lineage.table, True)
         inputs = call.inputs.walked()
         if call.module is not None:
@@ -281,7 +285,7 @@ class Recorder(Listener):
             stacks = self._stacks.groups() if self._stacks is not None else []
             if self._stacks is not None:
                 self._stacks.forget()
-            return PendingStep(drafts, stacks, construct, measurements, origins)
+            return PendingStep(drafts, stacks, construct, measurements, origins, self._encoder)
 
     def _before_unrecorded(self, call: Call) -> OpenRecord:
         """Trace what a call that is left out receives, where it may write it."""
@@ -324,6 +328,7 @@ class Recorder(Listener):
                 output_kwargs=call.inputs.kwargs_form,
                 inputs={},
                 outputs={},
+                op=call.op.name,
             )
             draft.source = self._lineage.record(draft.name)
             self.add(draft, None if call.parent is None else backward_of(call.parent))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from binascii import b2a_base64
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import isfinite
 from typing import Any
 
@@ -36,6 +36,14 @@ class EncodedRecord(msgspec.Struct, frozen=True, gc=False):
     name: str
     direction: Direction
     entry: bytes
+
+
+class EncodedStep(msgspec.Struct, frozen=True, gc=False):
+    """The records of a step: the lines of dump.json, joined, and those of debug.json one by one."""
+
+    lines: bytes | memoryview = b""
+    records: int = 0  # in `lines`
+    debug: Sequence[EncodedRecord] = ()
 
 
 def tensor_json(leaf: TensorLeaf) -> msgspec.Raw:

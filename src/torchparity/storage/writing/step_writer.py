@@ -22,6 +22,7 @@ from torchparity.storage.encoding.encode import (
     UNENCODABLE,
     EncodedLeaves,
     EncodedRecord,
+    EncodedStep,
     leaf_to_json,
     record_to_json,
 )
@@ -46,7 +47,8 @@ class StepWriter:
     def __init__(self, folder: Path, info: RunInfo, tensor_format: TensorFormat, space: SpaceLimit) -> None:
         self._folder, self._info, self._format, self._space = folder, info, tensor_format, space
         # dump.json comes last: where it is, the step is whole.
-        self._lines: dict[str, list[bytes]] = {"debug.json": [], "dump.json": []}
+        self._lines: dict[str, list[bytes | memoryview]] = {"debug.json": [], "dump.json": []}
+        self._records = dict.fromkeys(self._lines, 0)
         self._left_out: list[str] = []
         self._valueless = 0
         self._record_bytes = 0
@@ -77,10 +79,20 @@ class StepWriter:
         journal = []
         for name, record in zip(encode_each([record.name for record in records]), records, strict=True):
             entry, direction = record.entry, record.direction
-            self._lines["debug.json" if direction == "debug" else "dump.json"].append(name + b": " + entry)
+            file = "debug.json" if direction == "debug" else "dump.json"
+            self._lines[file].append(name + b": " + entry)
+            self._records[file] += 1
             self._record_bytes += len(name) + len(entry)
             journal.append(b'[%b, "%b", %b]\n' % (name, direction.encode(), entry))
         self._journal.writelines(journal)
+
+    def add_step(self, step: EncodedStep) -> None:
+        """Add all records of the step, which are not in the journal: dump.json follows at once."""
+        if step.records:
+            self._lines["dump.json"].append(step.lines)
+            self._records["dump.json"] += step.records
+            self._record_bytes += len(step.lines)
+        self.add_encoded(step.debug)
 
     def leave_out(self, sentences: Iterable[str]) -> None:
         """Tell every reader of this step what it lacks."""
@@ -116,12 +128,12 @@ class StepWriter:
                 written += self._write_whole(name, pieces)
         self._journal.close()
         (self._folder / JOURNAL).unlink()
-        records = sum(map(len, self._lines.values()))
+        records = sum(self._records.values())
         return StepReport(self._folder, records, written, tuple(self._left_out), self._valueless)
 
     def _tail(self, origins: OriginTable | None) -> bytes:
         """Return what follows the records: the origins, unless a record was left out and their numbers are wrong."""
-        if origins is None or origins.records != len(self._lines["dump.json"]):
+        if origins is None or origins.records != self._records["dump.json"]:
             return b"}\n"
         return b', "origins": [\n' + b",\n".join(encode_each(origins.entries)) + b"\n]}\n"
 
@@ -130,7 +142,7 @@ class StepWriter:
             return []
         return [f"the values of {counted(self._valueless, 'tensor')} were left out: {self._space.reason}."]
 
-    def _write_whole(self, name: str, pieces: Sequence[bytes]) -> int:
+    def _write_whole(self, name: str, pieces: Sequence[bytes | memoryview]) -> int:
         """Write a file of this step; return its size."""
         # A folder that somebody removed meanwhile is not created again: the step's tensors were in it.
         with whole_file(self._folder / name, make_folder=False) as temporary, temporary.open("wb") as file:

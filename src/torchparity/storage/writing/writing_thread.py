@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 
 from torchparity.errors import InternalError, ParityError, RunWriteError
 from torchparity.records import Record, RunInfo, StackGroup
-from torchparity.storage.encoding.encode import EncodedRecord
+from torchparity.storage.encoding.encode import EncodedStep
 from torchparity.storage.encoding.origins import OriginTable
 from torchparity.storage.formats import TensorFormat
 from torchparity.storage.writing.bounded_queue import ByteBoundedQueue
@@ -20,7 +20,7 @@ from torchparity.storage.writing.step_report import StepReport
 from torchparity.storage.writing.step_writer import StepWriter
 from torchparity.whole_file import reason_of
 
-Encoding = Callable[[], tuple[Sequence[EncodedRecord], Iterable[str]]]  # with sentences about what it left out
+Encoding = Callable[[], tuple[EncodedStep, Iterable[str]]]  # with sentences about what it left out
 Entry = tuple[Record, dict[str, SharedTensor]]
 
 
@@ -144,8 +144,8 @@ class WritingThread:
                 for record, tensors in task.entries:
                     step.add(record, tensors, skip=self._skip_unwritable)
             else:
-                records, left_out = task.work()
-                step.add_encoded(records)
+                encoded, left_out = task.work()
+                step.add_step(encoded)
                 step.leave_out(left_out)
             if self._queue.is_empty():
                 step.flush()

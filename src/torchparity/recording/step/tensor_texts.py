@@ -1,0 +1,131 @@
+"""The texts of a step's tensors, from the rows that were measured: compiled, for nearly every one of them."""
+
+from __future__ import annotations
+
+from binascii import b2a_base64
+from collections.abc import Iterable, Sequence
+from functools import partial
+from itertools import compress
+from operator import attrgetter, not_
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from torchparity.calls import attempted
+from torchparity.kernels import row
+from torchparity.kernels.arenas import MeasuredRows
+from torchparity.kernels.numba_loops.texts import ABSENT, number_starts, tensor_entries
+from torchparity.kernels.signs import packed_sums
+from torchparity.recording.measuring.geometry import name_of
+from torchparity.recording.measuring.observed import ObservedTensor
+from torchparity.recording.measuring.pending import fill
+from torchparity.recording.step.pieces import Pieces
+
+Text = tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]  # bytes, and where each piece begins
+_COLUMNS = 7
+_BASE64 = 33  # bytes that become 44 characters, of which the last is padding's
+_row = attrgetter("measurement.row")
+_dtype_and_shape = attrgetter("dtype", "shape")
+_needs_gradient = attrgetter("requires_grad")
+_origin = attrgetter("source.number")
+_NO_TEXT = np.empty(0, np.uint8)
+
+
+class _Begins(dict[tuple[torch.dtype, tuple[int, ...]], int]):
+    """The beginning of an entry for each dtype and shape, by its number among pieces of text."""
+
+    def __init__(self, pieces: Pieces) -> None:
+        super().__init__()
+        self._pieces = pieces
+
+    def __missing__(self, key: tuple[torch.dtype, tuple[int, ...]]) -> int:
+        dtype, shape = key
+        fields = {"type": "torch.Tensor", "dtype": name_of(dtype), "shape": shape}
+        number = self[key] = self._pieces.add(msgspec.json.encode(fields)[:-1] + b',"Max":')
+        return number
+
+
+class TensorTexts:
+    """Encodes the tensors of each step of a recording; what steps have in common is kept."""
+
+    def __init__(self) -> None:
+        self._pieces = Pieces()
+        self._begins = _Begins(self._pieces)
+
+    def of_step(self, tensors: Sequence[ObservedTensor], rows: MeasuredRows) -> tuple[Text, dict[int, Exception]]:
+        """Return the text of each tensor, and by its place why one has none."""
+        if self._pieces.are_many():
+            self._begins.clear()
+            self._pieces.clear()
+        _give_origins(tensors)
+        are_told = list(map(_is_told_by_row, tensors))
+        columns = np.full((len(tensors), _COLUMNS), ABSENT)
+        columns[are_told] = self._columns(list(compress(tensors, are_told)), rows)
+        failures: dict[int, Exception] = {}
+        with self._pieces.for_a_while():
+            for tensor in compress(tensors, map(not_, are_told)):
+                entry = attempted(partial(_whole_entry, tensor, rows))
+                if isinstance(entry, Exception):
+                    failures[tensor.place], entry = entry, b""
+                columns[tensor.place, 0] = self._pieces.add(entry)
+            numbers = _numbers(rows)
+            starts = number_starts(numbers, 4 * len(rows)) if len(rows) else np.zeros(1, np.int64)
+            text, starts = tensor_entries(*self._pieces.arrays(), numbers, starts, _sketches(rows), columns)
+        return (text, starts), failures
+
+    def _columns(self, tensors: Sequence[ObservedTensor], rows: MeasuredRows) -> npt.NDArray[np.int64]:
+        """Return a row for each tensor, as `tensor_entries` asks for it."""
+        columns = np.full((len(tensors), _COLUMNS), ABSENT)
+        of_tensor = np.fromiter(map(_row, tensors), np.int64, len(tensors))
+        columns[:, 0] = list(map(self._begins.__getitem__, map(_dtype_and_shape, tensors)))
+        columns[:, 1] = of_tensor
+        has_sketch = rows.counts[of_tensor] > 1
+        columns[has_sketch, 2] = of_tensor[has_sketch]
+        columns[:, 3] = list(map(_needs_gradient, tensors))
+        if rows.checksums is not None:
+            columns[:, 4] = rows.checksums[of_tensor]
+        zeros = rows.rows[of_tensor, row.ZEROS].astype(np.int64)
+        columns[:, 5] = np.where(has_sketch & (zeros == 0), ABSENT, zeros)  # a sketch says that counts left out are 0
+        columns[:, 6] = list(map(_origin, tensors))
+        return columns
+
+
+def _is_told_by_row(tensor: ObservedTensor) -> bool:
+    measurement = tensor.measurement
+    return measurement is not None and measurement.row >= 0 and tensor.layout is None and tensor.source is not None
+
+
+def _give_origins(tensors: Iterable[ObservedTensor]) -> None:
+    """Give origins their numbers in the order in which tensors are shown."""
+    for tensor in tensors:
+        source = tensor.source
+        if source is not None and source.number is None:
+            source.origin()
+
+
+def _whole_entry(tensor: ObservedTensor, rows: MeasuredRows) -> bytes:
+    """Return the text of a tensor that a row does not tell."""
+    if tensor.measurement is not None:
+        fill(tensor.measurement, rows)
+    return bytes(tensor.encoded())
+
+
+def _numbers(rows: MeasuredRows) -> npt.NDArray[np.uint8]:
+    """Return Max, Min, Mean and Norm of each tensor as one JSON list; what is not finite there is not looked at."""
+    if not len(rows):
+        return _NO_TEXT
+    sums = rows.rows
+    numbers = np.empty((len(rows), 4))
+    numbers[:, 0], numbers[:, 1] = sums[:, row.MAX], sums[:, row.MIN]
+    numbers[:, 2], numbers[:, 3] = sums[:, row.SUM] / np.maximum(1, rows.counts), np.sqrt(sums[:, row.SQUARES])
+    return np.frombuffer(msgspec.json.encode(numbers.ravel().tolist()), np.uint8)
+
+
+def _sketches(rows: MeasuredRows) -> npt.NDArray[np.uint8]:
+    """Return the sketch of each tensor in base64, a row of 44 characters each."""
+    packed = np.frombuffer(packed_sums(rows.rows[:, row.SKETCH :], wide=False), np.uint8)
+    padded = np.zeros((len(rows), _BASE64), np.uint8)
+    padded[:, : _BASE64 - 1] = packed.reshape(len(rows), _BASE64 - 1)
+    return np.frombuffer(b2a_base64(padded.tobytes(), newline=False), np.uint8).reshape(len(rows), _BASE64 // 3 * 4)
