@@ -35,7 +35,7 @@ from torchparity.calls.guard.endings import EndingBoundary
 from torchparity.calls.guard.frames import Stack
 from torchparity.calls.guard.nesting import Nesting
 from torchparity.calls.listener import Interest, Listener
-from torchparity.naming import RECOMPUTE_MARK
+from torchparity.naming import OPTIMIZER, RECOMPUTE_MARK
 from torchparity.ops import Op
 
 
@@ -219,11 +219,14 @@ class Dispatcher:
             return None
         op = audience.op
         number, mark = self.number(op.name)
+        parents = self.nesting.parents_at(frame)
+        if op.reads_number and parents and parents[-1] == OPTIMIZER:
+            return None  # an optimizer reads the counter of each parameter, which its other calls show
         call = Call(
             op,
             f"{op.name}.{number}.forward{mark}",
             self.step,
-            self.nesting.parents_at(frame),
+            parents,
             Flat(args, kwargs),
             frame,
             is_recompute=bool(mark),

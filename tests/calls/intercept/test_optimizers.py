@@ -172,3 +172,32 @@ def test_an_optimizer_inside_of_another_ends_itself_alone(tmp_path):
     construct = open_run(tmp_path).part().construct
     assert construct["Tensor.mul_.0.forward"] == construct["Tensor.div_.0.forward"] == "optimizer"
     assert construct["Tensor.exp.0.forward"] is None
+
+
+@pytest.mark.parametrize("foreach", [True, False])
+def test_the_counters_that_an_optimizer_reads_are_no_records(tmp_path, foreach):
+    weights = [nn.Parameter(torch.ones(2)) for _ in range(3)]
+    optimizer = torch.optim.Adam(weights, lr=0.1, foreach=foreach)
+    with capture(tmp_path):
+        loss = sum(weight.sum() for weight in weights)
+        loss.item()
+        loss.backward()
+        optimizer.step()
+        loss.item()
+
+    names = open_run(tmp_path).part().records
+    read = [name for name in names if name.startswith("Tensor.item.")]
+    numbers = [int(name.split(".")[2]) for name in read]
+    assert numbers[0] == 0 and len(numbers) == 2
+    assert numbers[1] > len(weights)  # calls keep their numbers, whether or not they are recorded
+
+
+def test_what_is_read_after_an_optimizer_that_raises_is_recorded(tmp_path):
+    optimizer = torch.optim.SGD([weight := nn.Parameter(torch.ones(2))], lr=0.1)
+    with capture(tmp_path):
+        weight.grad = torch.ones(2)
+        with pytest.raises(ZeroDivisionError):
+            optimizer.step(lambda: 1 / 0)
+        weight.sum().item()
+
+    assert "Tensor.item.0.forward" in open_run(tmp_path).part().records

@@ -184,10 +184,6 @@ class StorageGenerations:
                 del self._lent[address]
                 self.uncacheable.discard(address)
 
-    def holds(self, addresses: Iterable[int]) -> bool:
-        """Tell whether all these storages are pinned, so that no other storage can be at their addresses."""
-        return self._pins.keys() >= set(addresses)
-
     def end_step(self, step: int) -> None:
         """Forget everything but the lineage of storages that are still there."""
         self.current.clear()

@@ -56,6 +56,7 @@ class _ListKey(NamedTuple):
 class _CachedList(msgspec.Struct):
     """A list that was observed before, at each of its versions and generations."""
 
+    key: _ListKey
     first: ObservedList
     by_version: dict[tuple[Versions, Generations], ObservedList]
 
@@ -65,7 +66,7 @@ class ListCache:
 
     def __init__(self, tables: CacheTables, measurer: Measurer, observe: Callable[..., ObservedTensor]) -> None:
         self._tables, self._measurer, self._observe_alone = tables, measurer, observe
-        self._lists: dict[_ListKey, _CachedList] = {}
+        self._lists: dict[tuple[int, ...], _CachedList] = {}  # by their storages
 
     def observe(self, tensors: Sequence[Any], maker: Source | None = None) -> ObservedList | None:
         """Return the observed list, queued on a miss; None where its entries must be observed one by one."""
@@ -79,12 +80,13 @@ class ListCache:
         except (RuntimeError, NotImplementedError):
             return None
         generations = self._tables.generations
-        if not generations.uncacheable.isdisjoint(key.storages):
+        if generations.uncacheable and not generations.uncacheable.isdisjoint(key.storages):
             return None
-        cached = self._lists.get(key)
-        if cached is None or not generations.holds(key.storages):
+        cached = self._lists.get(key.storages)
+        current = self._generations_of(key)
+        if cached is None or cached.key != key or None in current:  # a storage that was freed has no generation
             return self._observe_new(tensors, key, versions, storages, maker)
-        observed = cached.by_version.get((versions, self._generations_of(key)))
+        observed = cached.by_version.get((versions, current))
         if observed is None:
             with self._tables.lock:
                 generations.advance(tensors, storages, key.storages, versions, maker)
@@ -113,7 +115,8 @@ class ListCache:
                 together = self._queue_new(tensors, key, versions, storages, maker)
             observed = ObservedList(together or [self._observe_alone(tensor, maker=maker) for tensor in tensors])
         if len({entry.arena for entry in observed.tensors}) == 1 and observed.tensors[0].arena is not None:
-            self._lists[key] = _CachedList(observed, {(versions, self._generations_of(key)): observed})
+            by_version = {(versions, self._generations_of(key)): observed}
+            self._lists[key.storages] = _CachedList(key, observed, by_version)
         return observed
 
     def _queue_new(
