@@ -92,6 +92,17 @@ class Dispatcher:
             call.spent_before, call.began = self.boundary.spent, time.perf_counter()
         return call
 
+    def counts_only(self, op: Op, frame: FrameType) -> bool:
+        """Count a call that is no news; False where it is any.
+
+        An optimizer reads the counter of each of its parameters, which its other calls show.
+        """
+        parents = self.nesting.parents_at(frame)
+        if not parents or parents[-1] != OPTIMIZER:
+            return False
+        self.number(op.name)
+        return True
+
     def start_clock(self, call: Call) -> None:
         """Begin to measure what a call takes; outside of the boundary, whose own time is left out."""
         call.spent_before, call.began = self.boundary.spent, time.perf_counter()
@@ -219,14 +230,11 @@ class Dispatcher:
             return None
         op = audience.op
         number, mark = self.number(op.name)
-        parents = self.nesting.parents_at(frame)
-        if op.reads_number and parents and parents[-1] == OPTIMIZER:
-            return None  # an optimizer reads the counter of each parameter, which its other calls show
         call = Call(
             op,
             f"{op.name}.{number}.forward{mark}",
             self.step,
-            parents,
+            self.nesting.parents_at(frame),
             Flat(args, kwargs),
             frame,
             is_recompute=bool(mark),

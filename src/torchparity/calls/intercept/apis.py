@@ -60,7 +60,10 @@ class ApiMode(TorchFunctionMode):
             return func(*args, **kwargs)
         if interest is _CALLS:
             if attention is _LISTENING and not self.is_muted:
-                return dispatcher.run(audience, func, args, kwargs, sys._getframe(1))
+                frame = sys._getframe(1)
+                if audience.op.reads_number and dispatcher.counts_only(audience.op, frame):
+                    return func(*args, **kwargs)
+                return dispatcher.run(audience, func, args, kwargs, frame)
             dispatcher.count(audience.op.name)
         if attention is _COUNTING:
             return func(*args, **kwargs)

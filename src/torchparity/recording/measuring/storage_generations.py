@@ -9,7 +9,7 @@ with it their pins.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import count, islice, repeat
 from operator import attrgetter

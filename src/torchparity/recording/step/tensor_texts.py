@@ -6,7 +6,7 @@ from binascii import b2a_base64
 from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import compress
-from operator import attrgetter, not_
+from operator import attrgetter
 
 import msgspec
 import numpy as np
@@ -26,6 +26,7 @@ from torchparity.recording.step.pieces import Pieces
 Text = tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]  # bytes, and where each piece begins
 _COLUMNS = 7
 _BASE64 = 33  # bytes that become 44 characters, of which the last is padding's
+_measured = attrgetter("measurement", "layout", "source")
 _row = attrgetter("measurement.row")
 _dtype_and_shape = attrgetter("dtype", "shape")
 _needs_gradient = attrgetter("requires_grad")
@@ -60,12 +61,17 @@ class TensorTexts:
             self._begins.clear()
             self._pieces.clear()
         _give_origins(tensors)
-        are_told = list(map(_is_told_by_row, tensors))
         columns = np.full((len(tensors), _COLUMNS), ABSENT)
-        columns[are_told] = self._columns(list(compress(tensors, are_told)), rows)
+        others = _told_otherwise(tensors)
+        if not others:
+            columns = self._columns(tensors, rows)
+        else:
+            are_told = np.ones(len(tensors), np.bool_)
+            are_told[others] = False
+            columns[are_told] = self._columns(list(compress(tensors, are_told)), rows)
         failures: dict[int, Exception] = {}
         with self._pieces.for_a_while():
-            for tensor in compress(tensors, map(not_, are_told)):
+            for tensor in map(tensors.__getitem__, others):
                 entry = attempted(partial(_whole_entry, tensor, rows))
                 if isinstance(entry, Exception):
                     failures[tensor.place], entry = entry, b""
@@ -92,9 +98,13 @@ class TensorTexts:
         return columns
 
 
-def _is_told_by_row(tensor: ObservedTensor) -> bool:
-    measurement = tensor.measurement
-    return measurement is not None and measurement.row >= 0 and tensor.layout is None and tensor.source is not None
+def _told_otherwise(tensors: Sequence[ObservedTensor]) -> list[int]:
+    """Return the places of the tensors that no row tells: few, and mostly none."""
+    return [
+        place
+        for place, (measurement, layout, source) in enumerate(map(_measured, tensors))
+        if measurement is None or measurement.row < 0 or layout is not None or source is None
+    ]
 
 
 def _give_origins(tensors: Iterable[ObservedTensor]) -> None:
