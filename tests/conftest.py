@@ -22,6 +22,14 @@ def no_debugger_outlives_its_test() -> Iterator[None]:
         debuggers.PrecisionDebugger.close()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def compiled_kernels() -> None:
+    """Compile before the first test, which may look at what is logged: in a fresh clone nothing is compiled."""
+    from torchparity.kernels.arenas import host_arena
+
+    host_arena(exact=False, checksums=False)
+
+
 @pytest.fixture(scope="session")
 def golden() -> Path:
     """The folder with the recorded msprobe runs."""

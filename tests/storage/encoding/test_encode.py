@@ -14,10 +14,10 @@ from torchparity import Record, TensorLeaf
 from torchparity.records import GroupLeaf, Statistics, ValueLeaf
 from torchparity.storage import record_to_json
 from torchparity.storage.encoding import tensor_json
-from torchparity.storage.encoding.finite_tensors import finite_tensor, finite_tensors_json
 from torchparity.storage.encoding.decode_any import MalformedError, record_from_json
 from torchparity.storage.encoding.decode_fast import QuickDecoder
 from torchparity.storage.encoding.encode import leaf_to_json
+from torchparity.storage.encoding.finite_tensors import finite_tensor, finite_tensors_json
 from torchparity.storage.encoding.json_text import encode, encode_each
 from torchparity.tensors import DTYPES
 

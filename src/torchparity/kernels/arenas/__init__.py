@@ -15,7 +15,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from torchparity.kernels.arenas.contract import Arena, PendingReadings
-from torchparity.kernels.arenas.measured_rows import MeasuredRows, Reading, joined
+from torchparity.kernels.compile_notice import CompileNotice
+from torchparity.kernels.measured_rows import MeasuredRows, Reading, joined
 
 if TYPE_CHECKING:
     import torch
@@ -36,7 +37,10 @@ def host_arena(*, exact: bool, checksums: bool) -> Arena:
     """Return the arena for float32 in host memory."""
     from torchparity.kernels.arenas.host import HostArena  # loads the compiler
 
-    return HostArena(exact=exact, checksums=checksums)
+    arena = HostArena(exact=exact, checksums=checksums)
+    with CompileNotice("the CPU").while_compiling():
+        arena.try_out()
+    return arena
 
 
 def cuda_arena(device: torch.device, *, checksums: bool) -> Arena:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from torchparity.kernels.arenas.measured_rows import MeasuredRows, Reading
+from torchparity.kernels.measured_rows import MeasuredRows, Reading
 
 if TYPE_CHECKING:
     import torch

@@ -13,8 +13,8 @@ import torch
 from torchparity.kernels import row
 from torchparity.kernels.arenas.contract import PendingReadings
 from torchparity.kernels.arenas.cuda_buffers import Results, Stretch, Table, checksum_factors
-from torchparity.kernels.arenas.measured_rows import MeasuredRows, Reading
 from torchparity.kernels.cuda_waiting import copied_to_host, wait_for
+from torchparity.kernels.measured_rows import MeasuredRows, Reading
 from torchparity.kernels.numba_loops.chunk_joins import joined_checksums, joined_rows
 from torchparity.kernels.statistics import statistics_of_row
 from torchparity.kernels.triton_launch import chunks

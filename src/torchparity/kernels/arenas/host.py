@@ -14,7 +14,7 @@ from isal import isal_zlib
 from numba import njit
 
 from torchparity.kernels.arenas.contract import PendingReadings
-from torchparity.kernels.arenas.measured_rows import MeasuredRows, Reading
+from torchparity.kernels.measured_rows import MeasuredRows, Reading
 from torchparity.kernels.numba_loops import blocks
 from torchparity.kernels.numba_loops.cores import PARALLEL_FROM, cores
 from torchparity.kernels.numba_loops.crc import compiled_crc, joined
@@ -112,6 +112,12 @@ class HostArena:
         results.used = last
         self._queue, self._queued_elements = [], 0
         self._done = len(self._counts)
+
+    def try_out(self) -> None:
+        """Compile what `flush` calls, or load what was compiled before."""
+        nothing = _Results(0, self._cores)
+        table = np.empty((0, 2), np.int64)
+        blocks.measure_part(table, self._exact, self._crc, nothing.rows, nothing.crcs, 0, 1)
 
     def drop(self) -> bool:
         if not self._queue:

@@ -12,7 +12,7 @@ import torch
 from torchparity.kernels import row
 from torchparity.kernels.arenas.contract import PendingReadings
 from torchparity.kernels.arenas.device_signs import DeviceSigns
-from torchparity.kernels.arenas.measured_rows import MeasuredRows, Reading
+from torchparity.kernels.measured_rows import MeasuredRows, Reading
 from torchparity.kernels.statistics import statistics_of_row
 from torchparity.records import Statistics
 

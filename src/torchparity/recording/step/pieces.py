@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import numpy as np
-import numpy.typing as npt
+
+from torchparity.kernels.texts import Text
 
 _MANY = 32 << 20  # bytes, after which a recording starts over
 
@@ -40,6 +41,6 @@ class Pieces:
         finally:
             del self._text[self._starts[pieces - 1] :], self._starts[pieces:]
 
-    def arrays(self) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-        """Return the bytes, and where each piece begins; let go of both before the next change."""
+    def arrays(self) -> Text:
+        """Return them as compiled code reads them."""
         return np.frombuffer(bytes(self._text), np.uint8), np.array(self._starts, np.int64)

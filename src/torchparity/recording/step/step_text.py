@@ -11,17 +11,16 @@ import numpy as np
 
 from torchparity.calls import attempted
 from torchparity.kernels.arenas import MeasuredRows
-from torchparity.kernels.numba_loops.texts import joined_lines
+from torchparity.kernels.texts import NO_TEXT, Text, joined_lines
 from torchparity.recording.measuring.observed import ObservedTensor
 from torchparity.recording.measuring.pending import fill
 from torchparity.recording.step.drafts import Draft
 from torchparity.recording.step.pieces import Pieces
 from torchparity.recording.step.templates import Template, make_template, shown
-from torchparity.recording.step.tensor_texts import TensorTexts, Text
+from torchparity.recording.step.tensor_texts import TensorTexts
 from torchparity.storage.encoding import EncodedRecord, EncodedStep, encode_each
 
 _place = attrgetter("place")
-_NO_TEXT = np.empty(0, np.uint8), np.zeros(1, np.int64)
 
 
 class _Lines:
@@ -104,10 +103,9 @@ class StepEncoder:
         return made
 
     def _joined(self, lines: _Lines, tensors: Text) -> memoryview:
-        columns = (np.array(column, np.int64) for column in (lines.pieces, lines.fillings, lines.holes))
         fillings = _followed_by(tensors, encode_each(lines.seconds))
-        names = _followed_by(_NO_TEXT, encode_each(lines.names))
-        return memoryview(joined_lines(*names, *self._pieces.arrays(), *fillings, *columns))
+        names = _followed_by(NO_TEXT, encode_each(lines.names))
+        return joined_lines(names, self._pieces.arrays(), fillings, lines.pieces, lines.fillings, lines.holes)
 
 
 def unrecorded(what: str, error: Exception) -> str:

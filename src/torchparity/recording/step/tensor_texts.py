@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from binascii import b2a_base64
 from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import compress
@@ -10,28 +9,22 @@ from operator import attrgetter
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from torchparity.calls import attempted
 from torchparity.kernels import row
 from torchparity.kernels.arenas import MeasuredRows
-from torchparity.kernels.numba_loops.texts import ABSENT, number_starts, tensor_entries
-from torchparity.kernels.signs import packed_sums
+from torchparity.kernels.texts import ABSENT, COLUMNS, Numbers, Text, entries_of_rows
 from torchparity.recording.measuring.geometry import name_of
 from torchparity.recording.measuring.observed import ObservedTensor
 from torchparity.recording.measuring.pending import fill
 from torchparity.recording.step.pieces import Pieces
 
-Text = tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]  # bytes, and where each piece begins
-_COLUMNS = 7
-_BASE64 = 33  # bytes that become 44 characters, of which the last is padding's
 _measured = attrgetter("measurement", "layout", "source")
 _row = attrgetter("measurement.row")
 _dtype_and_shape = attrgetter("dtype", "shape")
 _needs_gradient = attrgetter("requires_grad")
 _origin = attrgetter("source.number")
-_NO_TEXT = np.empty(0, np.uint8)
 
 
 class _Begins(dict[tuple[torch.dtype, tuple[int, ...]], int]):
@@ -61,7 +54,7 @@ class TensorTexts:
             self._begins.clear()
             self._pieces.clear()
         _give_origins(tensors)
-        columns = np.full((len(tensors), _COLUMNS), ABSENT)
+        columns = np.full((len(tensors), COLUMNS), ABSENT)
         others = _told_otherwise(tensors)
         if not others:
             columns = self._columns(tensors, rows)
@@ -76,14 +69,12 @@ class TensorTexts:
                 if isinstance(entry, Exception):
                     failures[tensor.place], entry = entry, b""
                 columns[tensor.place, 0] = self._pieces.add(entry)
-            numbers = _numbers(rows)
-            starts = number_starts(numbers, 4 * len(rows)) if len(rows) else np.zeros(1, np.int64)
-            text, starts = tensor_entries(*self._pieces.arrays(), numbers, starts, _sketches(rows), columns)
-        return (text, starts), failures
+            texts = entries_of_rows(rows, self._pieces.arrays(), columns)
+        return texts, failures
 
-    def _columns(self, tensors: Sequence[ObservedTensor], rows: MeasuredRows) -> npt.NDArray[np.int64]:
+    def _columns(self, tensors: Sequence[ObservedTensor], rows: MeasuredRows) -> Numbers:
         """Return a row for each tensor, as `tensor_entries` asks for it."""
-        columns = np.full((len(tensors), _COLUMNS), ABSENT)
+        columns = np.full((len(tensors), COLUMNS), ABSENT)
         of_tensor = np.fromiter(map(_row, tensors), np.int64, len(tensors))
         columns[:, 0] = list(map(self._begins.__getitem__, map(_dtype_and_shape, tensors)))
         columns[:, 1] = of_tensor
@@ -120,22 +111,3 @@ def _whole_entry(tensor: ObservedTensor, rows: MeasuredRows) -> bytes:
     if tensor.measurement is not None:
         fill(tensor.measurement, rows)
     return bytes(tensor.encoded())
-
-
-def _numbers(rows: MeasuredRows) -> npt.NDArray[np.uint8]:
-    """Return Max, Min, Mean and Norm of each tensor as one JSON list; what is not finite there is not looked at."""
-    if not len(rows):
-        return _NO_TEXT
-    sums = rows.rows
-    numbers = np.empty((len(rows), 4))
-    numbers[:, 0], numbers[:, 1] = sums[:, row.MAX], sums[:, row.MIN]
-    numbers[:, 2], numbers[:, 3] = sums[:, row.SUM] / np.maximum(1, rows.counts), np.sqrt(sums[:, row.SQUARES])
-    return np.frombuffer(msgspec.json.encode(numbers.ravel().tolist()), np.uint8)
-
-
-def _sketches(rows: MeasuredRows) -> npt.NDArray[np.uint8]:
-    """Return the sketch of each tensor in base64, a row of 44 characters each."""
-    packed = np.frombuffer(packed_sums(rows.rows[:, row.SKETCH :], wide=False), np.uint8)
-    padded = np.zeros((len(rows), _BASE64), np.uint8)
-    padded[:, : _BASE64 - 1] = packed.reshape(len(rows), _BASE64 - 1)
-    return np.frombuffer(b2a_base64(padded.tobytes(), newline=False), np.uint8).reshape(len(rows), _BASE64 // 3 * 4)
