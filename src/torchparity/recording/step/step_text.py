@@ -117,7 +117,7 @@ def _placed(tensors_of: Iterable[Iterable[ObservedTensor]]) -> list[ObservedTens
     """Return the tensors of a step, each once and in the order in which records show them, with their places."""
     tensors: list[ObservedTensor] = []
     for tensor in chain.from_iterable(tensors_of):
-        if tensor.place < 0:
+        if not 0 <= tensor.place < len(tensors) or tensors[tensor.place] is not tensor:
             tensor.place = len(tensors)
             tensors.append(tensor)
     return tensors

@@ -1,0 +1,124 @@
+"""The text of a step, from templates and rows, is that of its records one by one."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+import torch
+
+from tests.support.zoo import ZOO, Training
+from torchparity import open_run
+from torchparity.recording import capture
+from torchparity.recording.measuring.pending import fill
+from torchparity.recording.step.step_text import StepEncoder
+from torchparity.recording.step.templates import shown
+from torchparity.storage.encoding import encode_each
+
+
+@pytest.fixture
+def steps(monkeypatch):
+    """The drafts and the rows of each step that was written."""
+    written = []
+    encode = StepEncoder.encode
+
+    def noted(encoder, drafts, rows):
+        written.append((drafts, rows))
+        return encode(encoder, drafts, rows)
+
+    monkeypatch.setattr(StepEncoder, "encode", noted)
+    return written
+
+
+def lines_written(run):
+    """The records of each step, a line each, as they are in its dump.json."""
+    for file in sorted(run.glob("step*/rank*/dump.json")):
+        _, _, data = file.read_bytes().partition(b'"data": {\n')
+        yield data.partition(b"\n}")[0].split(b",\n")
+
+
+def lines_one_by_one(drafts, rows):
+    """The same lines, from each record alone."""
+    for draft in drafts:
+        for tensor in shown(draft):
+            if tensor.measurement is not None:
+                fill(tensor.measurement, rows)
+    names = encode_each([draft.name for draft in drafts])
+    return [name + b": " + draft.encoded().entry for name, draft in zip(names, drafts, strict=True)]
+
+
+def assert_same_text(run, steps):
+    written = list(lines_written(run))
+    assert len(written) == len(steps)
+    for lines, (drafts, rows) in zip(written, steps, strict=True):
+        assert lines == lines_one_by_one(drafts, rows)
+
+
+@pytest.mark.parametrize("summary", ["statistics", "md5"])
+@pytest.mark.parametrize("name", ZOO)
+def test_the_text_of_the_zoo(name, summary, steps, tmp_path):
+    training = Training(ZOO[name])
+    settings = {"statistics": {"summary_mode": summary}}
+    with capture(tmp_path, model=training.model, level="mix", settings=settings) as recording:
+        training.step()
+        recording.step()
+        training.step()
+
+    assert len(steps) == 2
+    assert_same_text(tmp_path, steps)
+
+
+def unusual(turn):
+    """Calls whose arguments differ from step to step by nothing that `==` sees, and tensors of all kinds."""
+    zero, one = (0.0, 1) if turn else (-0.0, True)
+    x = torch.arange(6.0).reshape(2, 3).requires_grad_()
+    torch.nn.functional.dropout(x, p=zero)
+    torch.clamp(x, min=zero).sum().backward()
+    torch.sum(x, dim=0 if turn else [0], keepdim=bool(turn))
+    torch.tensor([1.0, float("nan"), float("inf")]).exp()
+    torch.tensor(3.0).exp()
+    torch.full((2,), 1e200, dtype=torch.float64).mul(1.0)
+    torch.full((3,), 3e38).mul(1.0)  # whose squares float32 cannot hold
+    torch.ones(2, 3, dtype=torch.complex64).mul(2)
+    torch.arange(5, dtype=torch.int8).add(1)
+    torch.ones(4, dtype=torch.bool).logical_not()
+    torch.empty(0).exp()
+    torch.ones(2, 3).to_sparse().coalesce()
+    torch.ones(3, dtype=torch.bfloat16).exp()
+    torch.ones(1).expand(5).exp()
+    torch.einsum("ij,ik->jk" if turn else "ab,ac->bc", x, x)
+    torch.nn.functional.pad(x, [1, 1], value=one)
+    torch._foreach_mul([torch.ones(n + 1) for n in range(9 + turn)], 2.0)
+
+
+def test_the_text_of_unusual_calls(steps, tmp_path):
+    with capture(tmp_path, level="L1") as recording:
+        for turn in (0, 1, 0):
+            unusual(turn)
+            recording.step()
+
+    assert_same_text(tmp_path, steps)
+
+
+def test_a_name_of_any_letters_is_written(steps, tmp_path):
+    model = torch.nn.Module()
+    model.add_module('quo"te\\ \u2028 \u00e9', torch.nn.Tanh())
+    model.forward = lambda tensor: next(model.children())(tensor)
+    with capture(tmp_path, model=model, level="L0"):
+        model(torch.ones(2))
+
+    assert_same_text(tmp_path, steps)
+    assert any('quo"te\\' in name for name in open_run(tmp_path).part().records)
+
+
+def test_a_record_that_no_json_can_hold_leaves_the_others(steps, tmp_path):
+    with capture(tmp_path, level="L1"):
+        tensor = torch.ones(2)
+        tensor.exp()
+        tensor.sin()
+
+    ((drafts, rows),) = steps
+    del drafts[0]
+    drafts[0].input_args = [{1, 2}]
+    encoded, left_out = StepEncoder().encode(drafts, rows)
+    assert list(msgspec.json.decode(b"{" + bytes(encoded.lines) + b"}")) == ["Tensor.sin.0.forward"]
+    assert [sentence.partition(" (")[0] for sentence in left_out] == ["Tensor.exp.0.forward could not be written"]
