@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from torchparity.code_lines import code_lines
-from torchparity.communication.shares import items_sent
 from torchparity.comparing.judging.evidence.beyond_numbers import beyond_numbers
 from torchparity.comparing.judging.evidence.cut_off import cut_off_of, finished_in_both
 from torchparity.comparing.judging.evidence.data_flow import DataFlow
@@ -23,7 +22,7 @@ from torchparity.comparing.judging.verdict import Finding, Kind
 from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.naming import forward_of, is_module_name
 from torchparity.overwrites import is_overwritten
-from torchparity.records import Origin, TensorLeaf
+from torchparity.records import Origin, Record, TensorLeaf
 from torchparity.storage import RunPart
 
 
@@ -136,7 +135,12 @@ class PartContext:
             return True
         if not communicates(record.name) or record.name not in self.part.candidate.records:
             return False
-        sent = items_sent(self.part.candidate.records[record.name], self.part.rank)
+        return self._is_not_sent(self.part.candidate.records[record.name], item)
+
+    def _is_not_sent(self, record: Record, item: str) -> bool:
+        from torchparity.communication.shares import items_sent  # a run of one rank does without
+
+        sent = items_sent(record, self.part.rank)
         return sent is not None and item not in sent
 
     def is_container(self, record: JudgedRecord) -> bool:
