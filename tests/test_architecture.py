@@ -67,7 +67,7 @@ ALLOWED = {
     "integrations": {"calls", "config", "in_lockstep", "recording"},
     "comparing": {
         *("errors", "kernels", "naming", "overwrites", "plugins", "records", "report", "storage", "text", "version"),
-        *("code_lines", "communication", "sketches", "spellings", "tensors", "whole_file"),
+        *("code_lines", "communication", "lazy", "sketches", "spellings", "tensors", "whole_file"),
     },
     "communication": {"code_lines", "errors", "naming", "records", "sketches", "storage", "tensors", "text"},
     "check": {

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from types import ModuleType
 
 import pytest
 
+import torchparity.comparing
 import torchparity.storage
 from torchparity.lazy import lazy_names
 
 
-@pytest.mark.parametrize("name", torchparity.storage.__all__)
-def test_every_name_of_storage_loads(name):
-    assert getattr(torchparity.storage, name) is not None
+@pytest.mark.parametrize(
+    ("package", "name"),
+    [(package, name) for package in (torchparity.storage, torchparity.comparing) for name in package.__all__],
+)
+def test_every_name_loads_and_is_no_module(package, name):
+    found = [getattr(package, name) for _ in range(2)]  # a module of that name would stand there the second time
+
+    assert found[0] is found[1] and not isinstance(found[0], ModuleType)
 
 
 def test_a_name_is_taken_from_its_module():

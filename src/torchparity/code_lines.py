@@ -9,21 +9,21 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-_FRAME = re.compile(r"\s*File (?P<path>[^\n]+), line (?P<line>\d+)\b")
-_INSTALLED = re.compile(r"(?:^|/)(?:site|dist)-packages/")
-_INSTALLED_TORCH = re.compile(
-    r"(?:^|/)(?:site|dist)-packages/(?:torch|torch_npu|functorch|torchparity|msprobe|ptdbg_ascend)/"
-)
+_FRAME = r"\s*File (?P<path>[^\n]+), line (?P<line>\d+)\b"
+_INSTALLED = ("/site-packages/", "/dist-packages/")
+_PACKAGES_OF_TORCH = ("torch", "torch_npu", "functorch", "torchparity", "msprobe", "ptdbg_ascend")
+_INSTALLED_TORCH = tuple(f"{place}{package}/" for place in _INSTALLED for package in _PACKAGES_OF_TORCH)
 # torch built in a folder of its own; a user's project may lie in a folder named torch too.
-_TORCH_SOURCE = re.compile(
-    r"/torch/(?:nn/(?:modules/|parallel/|functional\.py)|_tensor\.py|_ops\.py|_dynamo/|_inductor/|_functorch/"
-    r"|autograd/(?:function|graph|__init__)\.py|optim/(?:optimizer|lr_scheduler|adamw?|sgd)\.py"
-    r"|utils/(?:_contextlib|checkpoint)\.py)"
+_TORCH_SOURCE = (
+    *("/torch/nn/modules/", "/torch/nn/parallel/", "/torch/nn/functional.py", "/torch/_tensor.py", "/torch/_ops.py"),
+    *("/torch/_dynamo/", "/torch/_inductor/", "/torch/_functorch/", "/torch/autograd/function.py"),
+    *("/torch/autograd/graph.py", "/torch/autograd/__init__.py", "/torch/optim/optimizer.py", "/torch/optim/adam.py"),
+    *("/torch/optim/lr_scheduler.py", "/torch/optim/adamw.py", "/torch/optim/sgd.py", "/torch/utils/_contextlib.py"),
+    *("/torch/utils/checkpoint.py", "<eval_with_key>", "/torchinductor_"),
 )
-_GENERATED_BY_TORCH = re.compile(r"<eval_with_key>|/torchinductor_")
-_STANDARD_LIBRARY = re.compile(r"<frozen |/lib(?:64)?/python\d[\d.]*/|/[Pp]ython3?\d*/Lib/|/python\d+\.zip/")
-_LAUNCHER = re.compile(r"/s?bin/[^/.]+$|/Scripts/[^/]+$")  # torchrun, a console script
-_NOTEBOOK = re.compile(r"/ipykernel_\d+/|^<ipython-input-")
+_STANDARD_LIBRARY = r"<frozen |/lib(?:64)?/python\d[\d.]*/|/[Pp]ython3?\d*/Lib/|/python\d+\.zip/"
+_LAUNCHER = r"/s?bin/[^/.]+$|/Scripts/[^/]+$"  # torchrun, a console script
+_NOTEBOOK = r"/ipykernel_\d+/|^<ipython-input-"
 
 
 class _Line(NamedTuple):
@@ -31,7 +31,7 @@ class _Line(NamedTuple):
     number: str
 
     def __str__(self) -> str:
-        name = "a notebook's cell" if _NOTEBOOK.search(self.path) else self.path.rpartition("/")[2]
+        name = "a notebook's cell" if re.search(_NOTEBOOK, self.path) else self.path.rpartition("/")[2]
         return f"{name}, line {self.number}"
 
 
@@ -48,15 +48,23 @@ def code_lines(frames: Sequence[str]) -> tuple[str, ...]:
 
 
 def _line(frame: str) -> _Line | None:
-    found = _FRAME.match(frame)
+    found = re.match(_FRAME, frame)
     return _Line(found["path"].replace("\\", "/"), found["line"]) if found else None
 
 
 def _is_torch_or_python(path: str) -> bool:
-    if _INSTALLED.search(path):
-        return _INSTALLED_TORCH.search(path) is not None
-    return any(place.search(path) for place in (_STANDARD_LIBRARY, _TORCH_SOURCE, _GENERATED_BY_TORCH))
+    if _is_installed(path):
+        return _has_any(_INSTALLED_TORCH, f"/{path}")
+    return _has_any(_TORCH_SOURCE, path) or re.search(_STANDARD_LIBRARY, path) is not None
 
 
 def _is_users(path: str) -> bool:
-    return not _INSTALLED.search(path) and not _LAUNCHER.search(path)
+    return not _is_installed(path) and not re.search(_LAUNCHER, path)
+
+
+def _is_installed(path: str) -> bool:
+    return _has_any(_INSTALLED, f"/{path}")
+
+
+def _has_any(places: Sequence[str], path: str) -> bool:
+    return any(place in path for place in places)

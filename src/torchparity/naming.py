@@ -15,9 +15,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final, Literal
+
+import msgspec
+from msgspec.structs import replace
 
 from torchparity.errors import RecordNameError
 from torchparity.spellings import canonical_operator
@@ -28,37 +30,29 @@ OPTIMIZER: Final = "optimizer"  # stands for the enclosing module of the calls t
 RECOMPUTE: Final = "recompute"  # marks a forward done again for activation checkpointing
 RECOMPUTE_MARK: Final = f"#{RECOMPUTE}"  # as a name ends with it
 
-_API = re.compile(r"(?P<type>\w+)\.(?P<operator>.+)\.(?P<call>\d{1,18})\.(?P<direction>forward|backward)", re.ASCII)
-_MODULE = re.compile(
-    r"Module\.(?:(?P<path>.+)\.)?(?P<cls>[^.]+)\."
-    r"(?:(?P<direction>forward|backward)\.(?P<call>\d{1,18})|(?P<grad>parameters_grad)(?:\.(?P<event>\d{1,18}))?)",
-    re.ASCII,
+# Texts, which `re` compiles and keeps when they are first used: reading a run needs few of them.
+_API = r"(?a)(?P<type>\w+)\.(?P<operator>.+)\.(?P<call>\d{1,18})\.(?P<direction>forward|backward)"
+_MODULE = (
+    r"(?a)Module\.(?:(?P<path>.+)\.)?(?P<cls>[^.]+)\."
+    r"(?:(?P<direction>forward|backward)\.(?P<call>\d{1,18})|(?P<grad>parameters_grad)(?:\.(?P<event>\d{1,18}))?)"
 )
-_MODULE_AS_API = re.compile(
-    r"(?P<module>Module\..+)\.(?P<call>\d{1,18})(?:\.(?P<direction>forward|backward))?", re.ASCII
-)
-_DEBUG = re.compile(r"(?P<operator>.+)\.(?P<call>\d{1,18})\.debug", re.ASCII)
-_PTDBG = re.compile(
-    r"(?P<type>[A-Za-z][A-Za-z0-9]*)_(?P<operator>.+)_(?P<call>\d{1,18})_(?P<direction>forward|backward)", re.ASCII
-)
-_GRADIENT_ITEM = re.compile(
-    r"(?P<record>Module\..+\.parameters_grad(?:\.\d{1,18})?)\.(?P<item>[^.]+(?:\..+)?)", re.ASCII
-)
-_DEBUG_ITEM = re.compile(r"(?P<record>.+\.\d+\.debug)(?:\.(?P<item>.+))?", re.ASCII)
-
-_MARKED = re.compile(r"(?P<name>[^#]+)#(?P<mark>\d{1,9}|recompute)", re.ASCII)
+_MODULE_AS_API = r"(?a)(?P<module>Module\..+)\.(?P<call>\d{1,18})(?:\.(?P<direction>forward|backward))?"
+_DEBUG = r"(?a)(?P<operator>.+)\.(?P<call>\d{1,18})\.debug"
+_PTDBG = r"(?a)(?P<type>[A-Za-z][A-Za-z0-9]*)_(?P<operator>.+)_(?P<call>\d{1,18})_(?P<direction>forward|backward)"
+_GRADIENT_ITEM = r"(?a)(?P<record>Module\..+\.parameters_grad(?:\.\d{1,18})?)\.(?P<item>[^.]+(?:\..+)?)"
+_DEBUG_ITEM = r"(?a)(?P<record>.+\.\d+\.debug)(?:\.(?P<item>.+))?"
+_MARKED = r"(?a)(?P<name>[^#]+)#(?P<mark>\d{1,9}|recompute)"
+_CALL_NAME = r".+\.\d+\.(forward|backward)|Module\..+\.(forward|backward)\.\d+"
 # The end of a name: only there is a direction a direction, a module or an operator may be called `forward` too.
 _ENDING = re.compile(
     r"(?:\.\d{1,18})?\.(?P<direction>forward|backward|parameters_grad)(?:\.\d{1,18})?(?P<mark>#[^#.]*)?\Z",
     re.ASCII,
 )
-_CALL_NAME = re.compile(r".+\.\d+\.(forward|backward)|Module\..+\.(forward|backward)\.\d+")
 _LONGEST_NAME = 4096  # matching takes quadratic time in the worst case
 _PARSED_NAMES = 4096  # parsed names that are cached: a run of a model has a few thousand
 
 
-@dataclass(frozen=True)
-class RecordName:
+class RecordName(msgspec.Struct, frozen=True, gc=False):
     """The parts of a record's name; `str()` gives msprobe's spelling, `ptdbg()` the older one.
 
     For a module `operator` is its path inside the model ("" for the model itself)
@@ -137,17 +131,17 @@ def parse_record(text: str) -> RecordName:
     """Return the parts of a record name in either spelling; raise `RecordNameError` if it is neither."""
     if len(text) > _LONGEST_NAME:
         raise RecordNameError(f"a name of {len(text)} characters is too long; it begins {text[:60]!r}.")
-    if parts := _MARKED.fullmatch(text):
+    if "#" in text and (parts := re.fullmatch(_MARKED, text)):
         return replace(parse_record(parts["name"]), mark=parts["mark"])
-    if is_module_name(text) and (parts := _MODULE.fullmatch(text)):
+    if is_module_name(text) and (parts := re.fullmatch(_MODULE, text)):
         call = parts["call"] or parts["event"]
         direction: Any = parts["direction"] or parts["grad"]
         return RecordName("Module", parts["path"] or "", int(call) if call else None, direction, parts["cls"])
     for grammar in (_API, _PTDBG):
-        if parts := grammar.fullmatch(text):
+        if parts := re.fullmatch(grammar, text):
             direction = parts["direction"]
             return RecordName(parts["type"], parts["operator"], int(parts["call"]), direction)
-    if parts := _DEBUG.fullmatch(text):
+    if parts := re.fullmatch(_DEBUG, text):
         return RecordName("", parts["operator"], int(parts["call"]), "debug")
     raise RecordNameError(
         f"{text!r} is not the name of a record; names look like 'Functional.conv2d.0.forward', "
@@ -162,7 +156,7 @@ def is_module_name(text: str) -> bool:
 
 def is_call_name(text: str) -> bool:
     """Tell the whole name of a call's record, of whatever family, from a part of one."""
-    return _CALL_NAME.fullmatch(text) is not None
+    return re.fullmatch(_CALL_NAME, text) is not None
 
 
 def is_forward_name(text: str) -> bool:
@@ -230,7 +224,7 @@ def call_spellings(beginning: str) -> list[str]:
 
     `Module.fc.Linear.0.forward`, in the order of an API's name, stands for `Module.fc.Linear.forward.0` too.
     """
-    parts = _MODULE_AS_API.fullmatch(beginning) if is_module_name(beginning) else None
+    parts = re.fullmatch(_MODULE_AS_API, beginning) if is_module_name(beginning) else None
     if parts is None:
         return [beginning]
     directions = [parts["direction"]] if parts["direction"] else ["forward", "backward"]
@@ -241,14 +235,14 @@ def split_item(text: str) -> tuple[RecordName, str]:
     """Split an item's full name into its record and the item's name inside the record."""
     if len(text) > _LONGEST_NAME:
         raise RecordNameError(f"a name of {len(text)} characters is too long; it begins {text[:60]!r}.")
-    if "parameters_grad" in text and (parts := _GRADIENT_ITEM.fullmatch(text)):
+    if "parameters_grad" in text and (parts := re.fullmatch(_GRADIENT_ITEM, text)):
         return parse_record(parts["record"]), parts["item"]
     for record, item in _item_splits(text):
         try:
             return parse_record(record), item
         except RecordNameError:
             continue
-    if parts := _DEBUG_ITEM.fullmatch(text):
+    if parts := re.fullmatch(_DEBUG_ITEM, text):
         return parse_record(parts["record"]), parts["item"] or ""
     raise RecordNameError(
         f"{text!r} is not the name of an item; items look like 'Functional.conv2d.0.forward.input.0' "

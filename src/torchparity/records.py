@@ -8,7 +8,7 @@ with its name.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -174,18 +174,16 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def items(self) -> list[Item]:
         """Return every leaf with its name: inputs, keyword inputs, parameters, outputs."""
         items: list[Item] = []
-        for index, nest in enumerate(self.input_args):
-            _add_items(items, f"input.{index}", "input", nest)
-        for key, nest in self.input_kwargs.items():
-            _add_items(items, f"input.{key}", "input", nest)
-        for key, nest in self.parameters.items() if self.parameters else ():
-            _add_items(items, f"parameters.{key}", "parameters", nest)
-        for index, nest in enumerate(self.output):
-            _add_items(items, f"output.{index}", "output", nest)
-        for key, nest in self.output_kwargs.items():
-            _add_items(items, f"output.{key}", "output", nest)
+        _add_items(items, "input", enumerate(self.input_args))
+        if self.input_kwargs:
+            _add_items(items, "input", self.input_kwargs.items())
+        if self.parameters:
+            _add_items(items, "parameters", self.parameters.items())
+        _add_items(items, "output", enumerate(self.output))
+        if self.output_kwargs:
+            _add_items(items, "output", self.output_kwargs.items())
         for name, nest in self.gradients.items():
-            _add_items(items, name, "parameters_grad", nest)
+            items += _items(name, "parameters_grad", nest)
         if self.direction == "debug":
             for item, leaf in flatten("", self.value, LEAF_TYPES):
                 items.append(Item(item.removeprefix("."), "value", _leaf(leaf)))
@@ -279,11 +277,16 @@ def _replace(name: str, nest: Nest, change: Callable[[str, TensorLeaf], TensorLe
     return nest
 
 
-def _add_items(items: list[Item], name: str, role: str, nest: Nest) -> None:
-    if isinstance(nest, LEAF_TYPES):  # nearly every argument
-        items.append(Item(name, role, nest))
-        return
-    items += [Item(path, role, _leaf(leaf)) for path, leaf in flatten(name, nest, LEAF_TYPES)]
+def _add_items(items: list[Item], role: str, arguments: Iterable[tuple[int | str, Nest]]) -> None:
+    for key, nest in arguments:
+        if nest.__class__ in LEAF_TYPES:  # nearly every argument
+            items.append(Item(f"{role}.{key}", role, nest))
+        else:
+            items += _items(f"{role}.{key}", role, nest)
+
+
+def _items(name: str, role: str, nest: Nest) -> list[Item]:
+    return [Item(path, role, _leaf(leaf)) for path, leaf in flatten(name, nest, LEAF_TYPES)]
 
 
 def _leaf(value: Any) -> Leaf:

@@ -114,6 +114,20 @@ def test_neither_it_nor_the_headline_loads_what_tables_need(golden, task, argume
     assert done.stderr == "False"
 
 
+def test_the_headline_of_one_rank_loads_neither_help_nor_config_nor_communication(golden):
+    runs = [str(golden / "runs" / f"conv-statistics-L1-{name}") for name in ("perturb", "base")]
+    rest = ("rich_argparse", "torchparity.config", "torchparity.communication.shares", "torchparity.comparing.entry")
+    code = (
+        "import sys; from torchparity.cli import main\n"
+        f"main({['compare', *runs]!r})\n"
+        f"sys.stderr.write(str([name for name in {rest!r} if name in sys.modules]))"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stderr == "[]"
+
+
 def test_files_that_were_written_are_listed(pair, tmp_path, capsys):
     told, _, _ = asked(capsys, *pair, "-o", str(tmp_path / "out"), "-da")
 

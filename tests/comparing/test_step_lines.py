@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import torchparity
-from torchparity.comparing import step_lines
+from torchparity.comparing.step_lines import step_lines
 
 
 def train(path, factor, steps=2):

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 
 from torchparity.cli.terminal.output import forget_stdout
-from torchparity.cli.terminal.parser import Help, Parser
+from torchparity.cli.terminal.parser import Parser
 from torchparity.errors import ConfigError, InternalError, ParityError, RunWriteError, nearest
 from torchparity.text import printable
 from torchparity.version import __version__
@@ -149,18 +149,17 @@ def _parsers(
         prog="torchparity",
         description="Find the operator that makes two PyTorch runs disagree.",
         epilog="Exit codes: 0 success, 1 the runs differ, 2 wrong usage or unreadable input, 3 a fault of torchparity.",
-        formatter_class=Help,
     )
     parser.add_argument("--version", action="version", version=f"torchparity {__version__}")
     parser.add_argument(
         "-f", "--framework", choices=["pytorch"], help="accepted for msprobe's command lines; there is one"
     )
-    # argparse would make a formatter to find the program's name, which loads rich.
+    # argparse would format a usage to find the program's name.
     added = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, prog="torchparity")
     of_command: dict[str, argparse.ArgumentParser] = {}
     for name, module in commands.items():
         summary = (module.__doc__ or "").splitlines()[0].partition(": ")[2]
-        command = added.add_parser(name, help=summary, description=module.__doc__, formatter_class=Help)
+        command = added.add_parser(name, help=summary, description=module.__doc__)
         module.add_arguments(command)
         of_command[name] = command
     return parser, of_command

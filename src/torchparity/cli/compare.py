@@ -136,15 +136,15 @@ def _report_checksums(checksums: FirstStep, options: Namespace, *, is_all: bool)
 
 def _report(comparison: Comparison, written: Sequence[Path], options: Namespace) -> None:
     from torchparity.cli.terminal.comparison import answer_lines, file_lines
-    from torchparity.comparing import item_lines, json_text
     from torchparity.text import one_line
 
     if _is_logged(options):
-        for lines in item_lines(comparison):
-            print("".join(f"{one_line(line)}\n" for line in lines), end="", file=sys.stderr)
+        _log_items(comparison)
     for note in comparison.notes:
         print(f"torchparity: {one_line(note)}", file=sys.stderr)
     if options.json:
+        from torchparity.comparing import json_text
+
         print(json_text(comparison, fail_on=options.fail_on, files=written))
         return
     for line in answer_lines(comparison):
@@ -153,9 +153,16 @@ def _report(comparison: Comparison, written: Sequence[Path], options: Namespace)
         print(line)
 
 
+def _log_items(comparison: Comparison) -> None:
+    from torchparity.comparing.item_lines import item_lines
+    from torchparity.text import one_line
+
+    for lines in item_lines(comparison):
+        print("".join(f"{one_line(line)}\n" for line in lines), end="", file=sys.stderr)
+
+
 def _asked(options: Namespace) -> tuple[Path, Path, Options, Path | None]:
     """Return the two runs, how to compare them and where to write, from any of the three spellings."""
-    from torchparity.config import load_compare_config
     from torchparity.errors import ConfigError
 
     if options.fuzzy_match and options.data_mapping:
@@ -163,10 +170,7 @@ def _asked(options: Namespace) -> tuple[Path, Path, Options, Path | None]:
     if options.input_path is not None:
         if options.candidate or options.target_path or options.baseline or options.golden_path:
             raise ConfigError("the runs are given twice: by name and in -i compare.json; use one of the two.")
-        config = load_compare_config(options.input_path)
-        stacks = options.stack_mode if config.stack_path else None
-        settings = _settings(options, by="name", stacks=stacks, stack_path=config.stack_path)
-        return run_path(config.npu_path), run_path(config.bench_path), settings, options.output_path or Path("output")
+        return _asked_by_file(options)
     candidate, baseline = options.candidate or options.target_path, options.baseline or options.golden_path
     if (options.candidate and options.target_path) or (options.baseline and options.golden_path):
         raise ConfigError("a run is given twice: as CANDIDATE BASELINE and with -tp/-gp; use one of the two.")
@@ -175,6 +179,16 @@ def _asked(options: Namespace) -> tuple[Path, Path, Options, Path | None]:
     if candidate is None or baseline is None:
         raise ConfigError("compare needs two runs: torchparity compare CANDIDATE BASELINE, or -i compare.json.")
     return candidate, baseline, _settings(options, by="order"), options.output_path
+
+
+def _asked_by_file(options: Namespace) -> tuple[Path, Path, Options, Path]:
+    """Return the same from a compare.json."""
+    from torchparity.config import load_compare_config
+
+    config = load_compare_config(options.input_path)
+    stacks = options.stack_mode if config.stack_path else None
+    settings = _settings(options, by="name", stacks=stacks, stack_path=config.stack_path)
+    return run_path(config.npu_path), run_path(config.bench_path), settings, options.output_path or Path("output")
 
 
 def _settings(
@@ -242,6 +256,8 @@ def _formats_asked(options: Namespace) -> list[str]:
 
 def _is_logged(options: Namespace) -> bool:
     """Tell whether compare.json asks for a line per item, which it does unless it says otherwise."""
+    if options.input_path is None:
+        return False
     from torchparity.config import load_compare_config
 
-    return options.input_path is not None and load_compare_config(options.input_path).is_print_compare_log
+    return load_compare_config(options.input_path).is_print_compare_log

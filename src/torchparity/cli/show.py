@@ -14,7 +14,6 @@ import shlex
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -103,9 +102,11 @@ def _checksums_alone(options: Namespace) -> int:
 
 def _checksums(run: Path) -> list[dict[str, Any]]:
     """Return what `torchparity run --checksum-every` kept of each rank."""
+    from msgspec import to_builtins
+
     from torchparity.storage.step_checksums import ranks_with_checksums, read_checksums
 
-    return [{"rank": rank, **asdict(read_checksums(run, rank))} for rank in ranks_with_checksums(run)]
+    return [{"rank": rank, **to_builtins(read_checksums(run, rank))} for rank in ranks_with_checksums(run)]
 
 
 def _print_checksums(checksums: Sequence[dict[str, Any]]) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from dataclasses import dataclass
+
+import msgspec
 
 from torchparity.communication.meetings import Meeting, Meetings
 from torchparity.communication.shares import Share
@@ -14,8 +15,7 @@ _OF_ALL = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")  # every 
 _POSTED = frozenset({"Distributed.isend", "Distributed.irecv", "Distributed.batch_isend_irecv"})
 
 
-@dataclass(frozen=True)
-class _Event:
+class _Event(msgspec.Struct, frozen=True):
     """One record of a rank that communicates, with all its meetings."""
 
     position: int

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
+
+import msgspec
 
 from torchparity.communication.groups import Group, Groups
 from torchparity.communication.operators import Kind
@@ -17,8 +18,7 @@ _FROM_ROOT = ("broadcast", "scatter")
 _TO_ROOT = ("reduce", "gather")
 
 
-@dataclass(frozen=True)
-class Meeting:
+class Meeting(msgspec.Struct, frozen=True):
     """One communication: the share of each rank that recorded it; a send and its receive are one too."""
 
     kind: Kind

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from torchparity.naming import family_of, is_forward_name
+from torchparity.naming import family_of
 
 Kind = Literal[
     "all_reduce",
@@ -127,17 +127,6 @@ _FUNCTIONAL = {
         "broadcast", _INPUT, None, Argument(2, "group_name"), root=Argument(1, "", "src"), is_functional=True
     ),
 }
-_NOT_THE_TRANSFER = frozenset({"wait_tensor", "_wrap_tensor_autograd"})
-_FUNCTIONAL_FAMILIES = ("Ops._c10d_functional.", "Ops._c10d_functional_autograd.")
-
-
-def communicates(record: str) -> bool:
-    """Tell whether a record is a call that moves tensors between ranks."""
-    if record.startswith("Distributed."):
-        return True
-    if not record.startswith(_FUNCTIONAL_FAMILIES) or not is_forward_name(record):
-        return False
-    return family_of(record).rpartition(".")[2] not in _NOT_THE_TRANSFER
 
 
 def operator_of(record: str) -> Operator | None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import Any
 
-from torchparity.communication.operators import Argument, Kind, Operator, communicates, operator_of
+import msgspec
+
+from torchparity.communication.operators import Argument, Kind, Operator, operator_of
+from torchparity.communication.transfers import communicates
 from torchparity.naming import family_of, flatten
 from torchparity.records import LEAF_TYPES, GroupLeaf, Nest, Record, TensorLeaf, ValueLeaf
 from torchparity.storage import RunPart
@@ -15,16 +17,14 @@ _REDUCTIONS = {"sum": "sum", "avg": "avg", "mean": "avg", "max": "max", "min": "
 _NOT_RETURNED = (frozenset({"group", "async_op"}), frozenset({"async_op"}))  # torchparity's runs, msprobe's
 
 
-@dataclass(frozen=True)
-class Sent:
+class Sent(msgspec.Struct, frozen=True):
     """A tensor that a rank sent or received, with its item's name."""
 
     item: str
     leaf: TensorLeaf
 
 
-@dataclass(frozen=True)
-class Share:
+class Share(msgspec.Struct, frozen=True):
     """One rank's part in one communication; a batch of sends and receives has several.
 
     `group` is what the record says: ranks, a name, both or nothing, which is the default group. `root` is a rank of
@@ -119,7 +119,7 @@ def _of_batch(rank: int, position: int, record: Record, operator: Operator) -> I
         is_send = "send" in word
         tensor = Sent(f"input.0.{index}.tensor", leaf) if isinstance(leaf, TensorLeaf) else None
         arrived = Sent(f"output.0.{index}.tensor", after) if isinstance(after, TensorLeaf) else None
-        yield replace(
+        yield msgspec.structs.replace(
             base,
             kind="send" if is_send else "receive",
             group=group if isinstance(group, GroupLeaf) else None,

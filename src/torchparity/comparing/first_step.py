@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
+
+import msgspec
 
 from torchparity.errors import RunNotFoundError
 from torchparity.storage.step_checksums import StepChecksum, StepChecksums, ranks_with_checksums, read_checksums
@@ -17,8 +17,7 @@ SCHEMA = 1
 ChecksumVerdict = Literal["agree", "divergence", "cannot tell"]
 
 
-@dataclass(frozen=True)
-class FirstStep:
+class FirstStep(msgspec.Struct, frozen=True):
     """The answer of two runs' checksums; `steps` are the first and last of those of which one differs."""
 
     verdict: ChecksumVerdict
@@ -70,7 +69,7 @@ def first_step(candidate: Path, baseline: Path) -> FirstStep | None:
     ]
     alone = _ranks_alone(ranks_of[candidate], ranks_of[baseline])
     first = min(found, key=lambda each: (_ORDER[each.verdict], each.steps or (-1, -1)))
-    return replace(first, remarks=[*first.remarks, *alone])
+    return msgspec.structs.replace(first, remarks=[*first.remarks, *alone])
 
 
 _ORDER: dict[ChecksumVerdict, int] = {"divergence": 0, "cannot tell": 1, "agree": 2}
@@ -172,12 +171,14 @@ def _losses(count: int) -> str:
 
 def _commands(steps: tuple[int, int], ranks: int, candidate: StepChecksums, baseline: StepChecksums) -> list[str]:
     """Return the commands that record these steps of both runs and compare them."""
+    from shlex import join  # no comparison of recorded steps needs it
+
     first, last = steps
     wanted = str(last) if first == last else f"{first}-{last}"
     start = "torchparity run" if ranks == 1 else f"torchrun --nproc-per-node {ranks} -m torchparity run"
     folders = [f"{side}_step{last}" for side in ("candidate", "baseline")]
     recording = [
-        f"{start} --steps {wanted} --stop-after -o {folder} {shlex.join(run.command)}"
+        f"{start} --steps {wanted} --stop-after -o {folder} {join(run.command)}"
         for folder, run in zip(folders, (candidate, baseline), strict=True)
     ]
     return [*recording, f"torchparity compare {' '.join(folders)}"]

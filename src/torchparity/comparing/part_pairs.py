@@ -12,7 +12,7 @@ from torchparity.comparing.rank_map import numbered, refuse_unknown_ranks
 from torchparity.errors import RunNotFoundError
 from torchparity.storage import RunPart, RunReader, open_run
 
-_STEP = re.compile(r"step\d{1,9}", re.ASCII)
+_STEP = r"(?a)step\d{1,9}"
 _Place = tuple[int, int]  # step and rank
 
 
@@ -27,9 +27,9 @@ class PartPairs(msgspec.Struct, frozen=True):
 def run_of(path: Path) -> Path:
     """Return the run that a step folder, a rank folder or a file in them belongs to; a run is its own."""
     named = path.absolute()
-    if named.is_dir() and any(_STEP.fullmatch(entry.name) for entry in named.iterdir()):
+    if named.is_dir() and any(re.fullmatch(_STEP, entry.name) for entry in named.iterdir()):
         return path
-    return next((folder.parent for folder in (named, *named.parents) if _STEP.fullmatch(folder.name)), path)
+    return next((folder.parent for folder in (named, *named.parents) if re.fullmatch(_STEP, folder.name)), path)
 
 
 def pair_parts(candidate: RunReader, baseline: RunReader, rank_map: Mapping[int, int]) -> PartPairs:

@@ -13,7 +13,7 @@ from torchparity.comparing.pairing.items import Side
 from torchparity.errors import ConfigError
 from torchparity.records import GroupLeaf, ValueLeaf
 
-_PAIR = re.compile(r"(\d{1,18})(?:-(\d{1,18}))?:(\d{1,18})(?:-(\d{1,18}))?", re.ASCII)
+_PAIR = r"(?a)(\d{1,18})(?:-(\d{1,18}))?:(\d{1,18})(?:-(\d{1,18}))?"
 _MOST_RANKS = 1 << 20
 _EXAMPLE = "give pairs such as 0:4,1:5, ranges such as 0-3:4-7, or several for one such as 0-3:0"
 
@@ -22,7 +22,7 @@ def parse_rank_map(text: str) -> dict[int, int]:
     """Return the baseline's rank for each of the candidate's; raise `ConfigError` for what is no map of ranks."""
     ranks: dict[int, int] = {}
     for part in text.split(","):
-        pair = _PAIR.fullmatch(part.strip())
+        pair = re.fullmatch(_PAIR, part.strip())
         if pair is None:
             raise ConfigError(
                 f"the rank map {text[:80]!r} has {part.strip()[:40]!r}, which is no pair of ranks; {_EXAMPLE}."

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from torchparity.comparing import compare as compare_runs
 from torchparity.comparing import compare_distributed as compare_ranks
-from torchparity.comparing import item_lines
+from torchparity.comparing.item_lines import item_lines
 from torchparity.compat.recorded import recorded_run
 from torchparity.errors import ConfigError
 from torchparity.randomness import seed_all

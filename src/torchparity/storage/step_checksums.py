@@ -7,12 +7,12 @@ A line is written and flushed when its step is over, so a training that is cut o
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from torchparity.errors import DamagedFileError, RunWriteError
 from torchparity.storage.files.urls import UrlPath
@@ -21,8 +21,7 @@ _LARGEST = 64 << 20
 _NAME = "checksums_rank{rank}.jsonl"
 
 
-@dataclass(frozen=True)
-class StepChecksum:
+class StepChecksum(msgspec.Struct, frozen=True):
     """The state after a step: a checksum of all weights, and the losses as texts, which have every digit."""
 
     step: int
@@ -30,8 +29,7 @@ class StepChecksum:
     losses: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class StepChecksums:
+class StepChecksums(msgspec.Struct, frozen=True):
     """The checksums of one rank; `command` are the words that started the script, `start` is before all steps."""
 
     every: int
@@ -74,6 +72,8 @@ class ChecksumWriter:
 
 def read_checksums(folder: Path, rank: int) -> StepChecksums:
     """Read the file of one rank; a last line that was cut off is left out."""
+    import json  # most comparisons find no such file
+
     path = checksum_file(folder, rank)
     try:
         if not path.is_file():
@@ -102,4 +102,6 @@ def _checksum(step: Mapping[str, Any]) -> StepChecksum:
 
 
 def _line(fields: Mapping[str, Any]) -> str:
+    import json
+
     return json.dumps(fields) + "\n"

@@ -189,32 +189,65 @@ def test_an_argument_behind_what_is_ignored_is_named(record, task, epsilon, appr
     assert named in capsys.readouterr().out.splitlines()[0]
 
 
+class Behind(nn.Module):
+    """A layer whose result tanh changes, and what becomes of it."""
+
+    def __init__(self, end):
+        super().__init__()
+        self.first, self.end = nn.Linear(16, 16), end
+
+    def forward(self, x):
+        return self.end(torch.tanh(self.first(x)))
+
+
+def behind(factor, end):
+    def program():
+        model, x = Behind(end), torch.randn(4, 16)
+
+        def step():
+            with planted(SECOND, wrong_output(lambda y: y * factor) if factor != 1 else None):
+                model(x).square().mean().backward()
+
+        return model, step
+
+    return program
+
+
 @pytest.mark.parametrize("task", ["statistics", "tensor"])
-def test_a_number_that_follows_from_what_is_ignored_is_no_difference(record, task, capsys):
-    class Scaling(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.first = nn.Linear(16, 16)
-
-        def forward(self, x):
-            y = torch.tanh(self.first(x))
-            return y * y.detach().max().item()
-
-    def program(factor):
-        def make():
-            model, x = Scaling(), torch.randn(4, 16)
-
-            def step():
-                with planted(SECOND, wrong_output(lambda y: y * factor) if factor != 1 else None):
-                    model(x).square().mean().backward()
-
-            return model, step
-
-        return make
-
-    paths = [str(record(name, program(factor), task=task)) for name, factor in (("a", 1.5), ("b", 1))]
+@pytest.mark.parametrize(
+    "end",
+    [
+        pytest.param(lambda y: y * y.detach().max().item(), id="item"),
+        pytest.param(lambda y: y * float(y.detach().max()), id="float"),
+        pytest.param(lambda y: y * int(1000 * y.detach().max()), id="int"),
+        pytest.param(lambda y: y * y.detach().max().tolist(), id="list"),
+        pytest.param(lambda y: y * float(y.detach().numpy().max()), id="numpy"),
+        pytest.param(lambda y: y * len(y[y > 0.6]), id="shape"),
+    ],
+)
+def test_a_number_that_follows_from_what_is_ignored_is_no_difference(record, task, end, capsys):
+    paths = [str(record(name, behind(factor, end), task=task)) for name, factor in (("a", 1.5), ("b", 1))]
     capsys.readouterr()
 
     main(["compare", *paths, "--ignore", SECOND])
 
     assert capsys.readouterr().out.startswith("The runs agree")
+
+
+@pytest.mark.parametrize("task", ["statistics", "tensor"])
+@pytest.mark.parametrize(
+    ("wrong", "right", "named"),
+    [
+        pytest.param(lambda y: y.softmax(0), lambda y: y.softmax(1), "input.1=0", id="dim"),
+        pytest.param(lambda y: y * 3, lambda y: y * 2, "input.1=3", id="whole number"),
+        pytest.param(lambda y: y * 0.5, lambda y: y * 1.0, "input.1=0.5", id="fraction"),
+        pytest.param(lambda y: y / 7**0.5, lambda y: y / 2.0, "input.1=2.6457513110645907", id="many digits"),
+    ],
+)
+def test_a_number_that_nothing_was_read_for_is_named_behind_what_is_ignored(record, task, wrong, right, named, capsys):
+    paths = [str(record("a", behind(1.5, wrong), task=task)), str(record("b", behind(1, right), task=task))]
+    capsys.readouterr()
+
+    main(["compare", *paths, "--ignore", SECOND])
+
+    assert f"called with {named}, the baseline with" in capsys.readouterr().out.splitlines()[0]

@@ -122,6 +122,56 @@ def test_a_loss_that_one_run_adds_is_named_by_its_first_call(verdict, task, side
     assert found.kind == "another call" and found.first.partner == "Tensor.exp.0.forward", found.sentence
 
 
+def regularised(backward):
+    """Return a program that hands `backward` its model, what is inside of it and its loss."""
+
+    def make():
+        model, end = nn.Sequential(nn.Linear(8, 16), nn.GELU()), nn.Linear(16, 4)
+        whole = nn.Sequential(model, end)
+        optimizer = torch.optim.AdamW(whole.parameters(), lr=0.01)
+        x, label = torch.randn(32, 8), torch.randint(0, 4, (32,))
+
+        def step():
+            optimizer.zero_grad()
+            inside = model(x)
+            backward(end, inside, nn.functional.cross_entropy(end(inside), label))
+            optimizer.step()
+
+        return whole, step
+
+    return make
+
+
+def with_a_penalty(end, inside, loss):
+    (loss + 0.01 * end.weight.exp().sum()).backward()
+
+
+def with_a_second_backward(end, inside, loss):
+    loss.backward(retain_graph=True)
+    (0.01 * inside.exp().mean()).backward()
+
+
+@TASKS
+@pytest.mark.parametrize("level", ["mix", "L1"])
+@pytest.mark.parametrize("is_candidates", [True, False])
+@pytest.mark.parametrize("added", [with_a_penalty, with_a_second_backward])
+def test_a_loss_that_one_run_adds_to_the_gradient_of_a_parameter_is_named(verdict, task, level, is_candidates, added):
+    programs = regularised(added), regularised(lambda end, inside, loss: loss.backward())
+    found = verdict(*(programs if is_candidates else programs[::-1]), steps=2, task=task, level=level)
+
+    assert found.kind == "another call" and found.first.partner == "Tensor.exp.0.forward", found.sentence
+
+
+@TASKS
+def test_a_penalty_without_a_gradient_is_no_difference(verdict, task):
+    def watched(end, inside, loss):
+        (loss + 0.01 * end.weight.detach().exp().sum()).backward()
+
+    found = verdict(regularised(watched), regularised(lambda end, inside, loss: loss.backward()), steps=2, task=task)
+
+    assert found.kind == "agree", found.sentence
+
+
 @TASKS
 def test_calls_of_one_run_that_change_no_gradient_are_no_difference(verdict, task):
     def watched(loss):

@@ -12,7 +12,7 @@ from torch.nn import functional
 import torchparity
 from tests.faultbed.plant import wrong_output
 from tests.support.planting import planted
-from torchparity.comparing import step_lines
+from torchparity.comparing.step_lines import step_lines
 
 GELU = "Functional.gelu.0.forward"
 

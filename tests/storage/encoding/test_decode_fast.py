@@ -31,7 +31,9 @@ keys = st.sampled_from(
         "finite", "numel", "layout", "stored_in", "value", "group_ranks", "group_id", "format", "sketch",
     ]
 )  # fmt: skip
-kinds = st.sampled_from(["torch.Tensor", "numpy.ndarray", "int", "float", "complex", "torch.Size", "slice", ""])
+kinds = st.sampled_from(
+    ["torch.Tensor", "numpy.ndarray", "int", "float", "complex", "torch.Size", "torch.memory_format", "slice", ""]
+)
 shapes = st.lists(st.integers(-1, 5), max_size=3)
 leaves = st.one_of(
     st.dictionaries(keys, values),
@@ -42,7 +44,7 @@ leaves = st.one_of(
 nests = st.recursive(st.one_of(leaves, values), lambda inner: st.lists(inner, max_size=3), max_leaves=4)
 entries = st.dictionaries(
     st.sampled_from(["input_args", "input", "input_kwargs", "output", "output_kwargs", "parameters", "is_recompute",
-                     "in_backward", "error", "seconds", "other"]),
+                     "in_backward", "error", "seconds", "weight"]),
     st.one_of(nests, st.lists(nests, max_size=3), st.dictionaries(st.sampled_from(["weight", "type"]), nests)),
 )  # fmt: skip
 names = st.sampled_from(
@@ -107,3 +109,22 @@ def test_what_is_nested_without_end_is_refused():
 
     with pytest.raises((ParityError, MalformedError)):
         QuickDecoder(Path("dump.json")).record("Torch.exp.0.forward", msgspec.Raw(entry), debug=False)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        pytest.param({"format": "channels_last"}, id="named"),
+        pytest.param({"format": None}, id="nothing"),
+        pytest.param({}, id="left-out"),
+        pytest.param({"value": "x", "format": "y"}, id="both"),
+    ],
+)
+@pytest.mark.parametrize("name", ["Torch.exp.0.forward", "Module.a.B.parameters_grad"])
+@pytest.mark.parametrize("kind", ["torch.memory_format", "numpy.ndarray", "int"])
+def test_a_memory_format_is_read_alike(name, kind, more):
+    entry = {"input_args": [{"type": kind, **more}]}
+
+    quick = outcome(QuickDecoder(Path("x")).record, name, msgspec.Raw(msgspec.json.encode(entry)), debug=False)
+
+    assert quick == outcome(record_from_json, name, entry)

@@ -17,7 +17,8 @@ _MOST_FILES = 24
 
 def answer_lines(comparison: Comparison) -> Iterator[str]:
     """Yield the headline, the others, the facts beside them, each step's loss, each rank's rows, what to do, counts."""
-    from torchparity.comparing import step_lines, summary_lines
+    from torchparity.comparing import summary_lines
+    from torchparity.comparing.step_lines import step_lines
 
     yield comparison.headline()
     yield from (f"Also: {sentence}" for sentence in comparison.other_findings()[:_MOST_OTHERS])

@@ -1,27 +1,30 @@
-"""argparse with mistakes answered in one sentence, and headings of help as they are written."""
+"""argparse with mistakes answered in one sentence, and help that is formatted by rich."""
 
 from __future__ import annotations
 
 import argparse
 from typing import NoReturn
 
-from rich_argparse import RawDescriptionRichHelpFormatter
-
 from torchparity.errors import ConfigError, nearest
 
 
-def _heading(text: str) -> str:
-    return text[:1].upper() + text[1:]
-
-
-class Help(RawDescriptionRichHelpFormatter):
-    """Help whose headings keep the names of options and files."""
-
-    group_name_formatter = _heading
+def _plain(prog: str) -> argparse.HelpFormatter:
+    """Return the formatter that argparse checks every argument with; a given width looks at no terminal."""
+    return argparse.HelpFormatter(prog, width=80)
 
 
 class Parser(argparse.ArgumentParser):
     """A parser that raises `ConfigError` where argparse prints its usage and ends the process."""
+
+    def __init__(self, *, prog: str, description: str | None, epilog: str | None = None) -> None:
+        super().__init__(prog=prog, description=description, epilog=epilog, formatter_class=_plain)
+
+    def format_help(self) -> str:
+        """Return the help; rich is loaded for it alone."""
+        from torchparity.cli.terminal.help import Help
+
+        self.formatter_class = Help
+        return super().format_help()
 
     def error(self, message: str) -> NoReturn:
         """Raise the message of a mistake as one sentence."""

@@ -18,7 +18,7 @@ from typing import Final
 from torchparity.code_lines import code_lines
 from torchparity.communication.laws.by_statistics import check_copy
 from torchparity.communication.laws.findings import BrokenLaw, LawReport, Measured, UncheckedLaw
-from torchparity.communication.operators import communicates
+from torchparity.communication.transfers import communicates
 from torchparity.naming import OPTIMIZER, family_of
 from torchparity.records import Item, Record, TensorLeaf
 from torchparity.storage import RunPart

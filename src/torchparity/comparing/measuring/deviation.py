@@ -48,13 +48,14 @@ def deviation_of_statistics(pair: ItemPair, mine: Values, other: Values, *, only
         return _of_arguments(mine[0], other[0]) if {left.type, right.type} <= _ARGUMENTS else None
     if only_floats:
         largest, smallest, mean, norm = other
-        scale, above, below = max(abs(largest), abs(smallest)), abs(mine[0] - largest), abs(mine[1] - smallest)
-        if 0 < scale < math.inf and 0 < norm < math.inf and above + below + mine[3] + abs(mine[2] - mean) < math.inf:
-            shifted = abs(mine[2] - mean) * _root_of_count(pair.baseline) if mine[2] != mean else 0.0
-            distance = _sketched(left, right)
+        above, below, moved = abs(mine[0] - largest), abs(mine[1] - smallest), abs(mine[2] - mean)
+        scale = max(abs(largest), abs(smallest))
+        if 0 < scale < math.inf and 0 < norm < math.inf and above + below + mine[3] + moved < math.inf:
+            shifted = moved * _root_of_count(pair.baseline) if moved else 0.0
+            lengthened, distance = abs(abs(mine[3]) - norm), _sketched(left, right)
             if distance is not None:
-                return float(max(distance, above, below, abs(abs(mine[3]) - norm), shifted) / norm)
-            return float(max(above / scale, below / scale, abs(abs(mine[3]) - norm) / norm, shifted / norm))
+                return float(max(distance, above, below, lengthened, shifted) / norm)
+            return float(max(max(above, below) / scale, max(lengthened, shifted) / norm))
     return _of_uncommon_statistics(pair, pair.baseline, mine, other)
 
 
@@ -133,7 +134,7 @@ def _of_arguments(left: Any, right: Any) -> float:
 
 
 def _root_of_count(side: Side) -> float:
-    return math.sqrt(side.leaf.numel) if isinstance(side.leaf, TensorLeaf) and side.leaf.numel else 1.0
+    return math.sqrt(side.leaf.numel or 1) if isinstance(side.leaf, TensorLeaf) else 1.0
 
 
 def _of_statistic(left: Any, right: Any, scale: float) -> float | None:

@@ -7,8 +7,6 @@ from typing import Any
 
 from torchparity.comparing.pairing.items import ItemPair, Values
 
-_ONLY_FLOATS = {float}
-
 
 def is_number(value: Any) -> bool:
     """Tell whether a value can be calculated with; a truth value cannot."""
@@ -18,7 +16,10 @@ def is_number(value: Any) -> bool:
 
 def are_floats(left: Values, right: Values) -> bool:
     """Tell whether all statistics of both sides are floats, as nearly all are."""
-    return set(map(type, left + right)) == _ONLY_FLOATS
+    a, b, c, d = left
+    e, f, g, h = right
+    sides_are_alike = a.__class__ is b.__class__ is c.__class__ is d.__class__ is e.__class__
+    return sides_are_alike and e.__class__ is f.__class__ is g.__class__ is h.__class__ is float
 
 
 def is_nan(value: Any) -> bool:

@@ -53,6 +53,9 @@ def _are_same_tensors(mine: Leaf, other: Leaf) -> bool:
 
 def _difference(left: Values, right: Values) -> StatisticsDifference:
     """Return the differences where statistics are missing, zero, whole numbers or truth values."""
+    if left[0] is left[1] is left[2] is left[3] and right[0] is right[1] is right[2] is right[3]:  # one number
+        absolute, relative = _signed_difference(left[0], right[0]), _relative(left[0], right[0])
+        return StatisticsDifference((absolute,) * 4, (relative,) * 4)
     first, second, third, fourth = zip(left, right, strict=True)
     return StatisticsDifference(
         (

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
 
-from torchparity.records import GroupLeaf, Leaf, Record, TensorLeaf, ValueLeaf
+from torchparity.records import GroupLeaf, Item, Leaf, Record, TensorLeaf, ValueLeaf
 
 Values = tuple[Any, Any, Any, Any]
 NO_VALUES: Final = (None, None, None, None)
@@ -89,9 +90,12 @@ def item_pairs(candidate: Record | None, baseline: Record | None, *, is_fuzzy: b
         return []
     name, direction = record.name, record.direction
     partner_name = baseline.name if baseline is not None else ""
-    right = {item.name: item for item in baseline.items()} if baseline is not None else {}
+    items, others = candidate.items() if candidate is not None else [], baseline.items() if baseline is not None else []
+    if name == partner_name and not is_fuzzy and (in_order := _pairs_in_order(record, items, others)) is not None:
+        return in_order  # nearly all records
+    right = {item.name: item for item in others}
     pairs: list[ItemPair] = []
-    for item in candidate.items() if candidate is not None else ():
+    for item in items:
         place, leaf, partner = item.name, item.leaf, None
         other = right.get(place)
         if other is not None and _are_comparable(leaf, other.leaf):
@@ -109,6 +113,20 @@ def item_pairs(candidate: Record | None, baseline: Record | None, *, is_fuzzy: b
     for place, item in right.items():
         side = Side(f"{partner_name}.{place}" if place else partner_name, item.leaf)
         pairs.append(ItemPair(name, item.role, direction, None, side, not pairs))
+    return pairs
+
+
+def _pairs_in_order(record: Record, items: Sequence[Item], others: Sequence[Item]) -> list[ItemPair] | None:
+    """Return the pairs of two records of one name; None where their items are not the same in the same order."""
+    if len(items) != len(others):
+        return None
+    name, direction, pairs = record.name, record.direction, list[ItemPair]()
+    for item, other in zip(items, others, strict=True):
+        place, mine, theirs = item.name, item.leaf, other.leaf
+        if place != other.name or not _are_comparable(mine, theirs):
+            return None
+        whole = f"{name}.{place}" if place else name
+        pairs.append(ItemPair(name, item.role, direction, Side(whole, mine), Side(whole, theirs), not pairs))
     return pairs
 
 

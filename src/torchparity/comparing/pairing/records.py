@@ -21,7 +21,7 @@ from torchparity.storage import RunPart
 How = Literal["name", "realigned", "renamed", "fuzzy", "mapped", "unmatched"]
 Alignment = Literal["name", "order", "fuzzy"]
 _LONGEST = 20_000  # records between two anchors that are aligned exactly; what is longer is aligned by name
-_FRAME = re.compile(r"File .+?, line \d+, in (?P<function>[^,\n]+)")
+_FRAME = r"File .+?, line \d+, in (?P<function>[^,\n]+)"
 
 
 class RecordPair(msgspec.Struct, gc=False):
@@ -58,7 +58,7 @@ def _callers(part: RunPart) -> dict[str, str | None]:
     """Return the user's function that made each call; lines move, and what is further out may be another script."""
     callers: dict[str, str | None] = {}
     for group in part.stacks:
-        own = (_FRAME.match(frame) for frame in group.frames if "site-packages" not in frame)
+        own = (re.match(_FRAME, frame) for frame in group.frames if "site-packages" not in frame)
         callers |= dict.fromkeys(group.records, next((frame["function"] for frame in own if frame), None))
     return callers
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from torchparity.errors import ConfigError, RecordNameError, nearest
 from torchparity.naming import forward_of, is_call_name, is_module_name, parse_record

@@ -42,7 +42,7 @@ def record_from_json(name: str, entry: Any, *, debug: bool = False) -> Record:
     if not isinstance(entry, dict):
         raise MalformedError("it is not a JSON object")
     if direction == "parameters_grad":
-        gradients = {key: _only(nest_from_json(value)) for key, value in entry.items()}
+        gradients = {key: only(nest_from_json(value)) for key, value in entry.items()}
         return Record(name=name, direction=direction, gradients=gradients)
     parameters = entry.get("parameters")
     return Record(
@@ -61,6 +61,15 @@ def record_from_json(name: str, entry: Any, *, debug: bool = False) -> Record:
 
 
 def direction_of(name: str, entry: Any) -> Direction:
+    direction = direction_of_name(name)
+    if direction is not None:
+        return direction
+    # A tool's own naming (init dumps, custom prefixes) is no reason to lose a record.
+    return "backward" if isinstance(entry, dict) and "input" in entry else "forward"
+
+
+def direction_of_name(name: str) -> Direction | None:
+    """Return the direction that a name tells; None where it is of no grammar."""
     if not is_module_name(name):  # most names; parsing them all would take longer than all the rest
         if name.endswith(".forward"):
             return "forward"
@@ -69,8 +78,7 @@ def direction_of(name: str, entry: Any) -> Direction:
     try:
         return parse_record(name).direction
     except RecordNameError:
-        # A tool's own naming (init dumps, custom prefixes) is no reason to lose a record.
-        return "backward" if isinstance(entry, dict) and "input" in entry else "forward"
+        return None
 
 
 def nest_from_json(value: Any, depth: int = 0) -> Nest:
@@ -232,5 +240,5 @@ def _dict(value: Any) -> dict[str, Nest]:
     return nest
 
 
-def _only(nest: Nest) -> Nest:
+def only(nest: Nest) -> Nest:
     return nest[0] if isinstance(nest, list) and len(nest) == 1 else nest

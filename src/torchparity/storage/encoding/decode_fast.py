@@ -12,8 +12,10 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from torchparity.records import Leaf, Location, Nest, Record, Statistics, TensorLeaf
+from torchparity.naming import Direction
+from torchparity.records import Leaf, Location, Nest, Record, Statistics, TensorLeaf, ValueLeaf
 from torchparity.storage.encoding import decode_any
+from torchparity.storage.encoding.encode import MEMORY_FORMAT
 from torchparity.storage.encoding.json_text import decode
 
 _HEAD = ("task", "level", "framework", "dump_data_dir", "torchparity", "origins")
@@ -37,6 +39,7 @@ class _Leaf(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     sketch: str | None = None
     numel: int = 0
     value: Any = None
+    format: str | UnsetType = UNSET
     origin: int | None = msgspec.field(name="from", default=None)
 
 
@@ -57,6 +60,8 @@ class _Record(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 
 
 _RECORDS = msgspec.json.Decoder(_Record)
+_GRADIENTS = msgspec.json.Decoder(dict[str, _Entries])
+_PLAIN = frozenset({int, float, bool, type(None)})  # of an argument: what JSON has is the value
 
 
 class _Document(msgspec.Struct, gc=False):
@@ -99,14 +104,22 @@ class QuickDecoder:
             return decode_any.record_from_json(name, entry, debug=debug)
         if not debug:
             try:
-                return self._record(name, _RECORDS.decode(entry))
+                direction = decode_any.direction_of_name(name)
+                if direction == "parameters_grad":
+                    return self._gradients(name, _GRADIENTS.decode(entry))
+                return self._record(name, direction, _RECORDS.decode(entry))
             except (msgspec.ValidationError, _UnusualError):
                 pass  # it has keys or values that few records have
         return decode_any.record_from_json(name, decode(bytes(entry), self._path), debug=debug)
 
-    def _record(self, name: str, entry: _Record) -> Record:
-        direction = decode_any.direction_of(name, {} if entry.input is UNSET else {"input": None})
-        if direction not in ("forward", "backward"):
+    def _gradients(self, name: str, entry: dict[str, Any]) -> Record:
+        gradients = {key: decode_any.only(self._nest(nest)) for key, nest in entry.items()}
+        return Record(name=name, direction="parameters_grad", gradients=gradients)
+
+    def _record(self, name: str, direction: Direction | None, entry: _Record) -> Record:
+        if direction is None:
+            direction = "forward" if entry.input is UNSET else "backward"
+        elif direction == "debug":
             raise _UnusualError
         received = entry.input if direction == "backward" else entry.input_args
         return Record(
@@ -138,9 +151,7 @@ class QuickDecoder:
 
     def _leaf(self, entry: _Leaf) -> Leaf:
         if entry.type != "torch.Tensor":
-            if entry.type == "numpy.ndarray":
-                raise _UnusualError
-            return decode_any.leaf_from_json(entry.type, {"value": entry.value})
+            return _argument(entry)
         shape = self._shapes.get(entry.shape)  # type: ignore[arg-type]
         return TensorLeaf(
             dtype=self._dtypes.setdefault(entry.dtype, entry.dtype) if entry.dtype else _unusual(),
@@ -161,6 +172,16 @@ class QuickDecoder:
         return shape
 
 
+def _argument(entry: _Leaf) -> Leaf:
+    if entry.format is not UNSET or entry.type == "numpy.ndarray":
+        if entry.type != MEMORY_FORMAT:
+            raise _UnusualError
+        return ValueLeaf(entry.type, f"torch.{entry.format}")
+    if entry.value.__class__ in _PLAIN:
+        return ValueLeaf(entry.type, entry.value)
+    return decode_any.leaf_from_json(entry.type, {"value": entry.value})
+
+
 def _statistics(entry: _Leaf) -> Statistics | None:
     largest, smallest, mean, norm = entry.Max, entry.Min, entry.Mean, entry.Norm
     if type(largest) is not float or type(smallest) is not float or type(mean) is not float or type(norm) is not float:
@@ -175,7 +196,7 @@ def _statistics(entry: _Leaf) -> Statistics | None:
         if sketch is None:
             return Statistics(max=largest, min=smallest, mean=mean, norm=norm)
         zeros = 0
-    return decode_any.finite_statistics(largest, smallest, mean, norm, zeros, sketch)
+    return Statistics(largest, smallest, mean, norm, largest, smallest, mean, norm, 0, 0, 0, zeros, sketch)
 
 
 def _unusual() -> str:

@@ -1,20 +1,25 @@
-"""JSON text of runs: written strictly, read with the deviations of other tools, with a limit on nesting."""
+"""JSON text of runs: written strictly, read with the deviations of other tools, with a limit on nesting.
+
+The standard parser is loaded where msgspec, which is faster, cannot do the work.
+"""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from torchparity.errors import DamagedFileError
 from torchparity.storage.files.untrusted import read_file
 
+if TYPE_CHECKING:
+    import json
+
 _encode_lines = msgspec.json.Encoder().encode_lines
-_NEXT_RECORD = re.compile(r'\n {0,2}(?="[^"\n]{1,4096}": ?[{\[n])')
+_NEXT_RECORD = r'\n {0,2}(?="[^"\n]{1,4096}": ?[{\[n])'
 
 
 def encode(value: Any) -> bytes:
@@ -22,6 +27,8 @@ def encode(value: Any) -> bytes:
     try:
         return msgspec.json.encode(value)
     except UnicodeEncodeError:
+        import json
+
         text = json.dumps(value, ensure_ascii=False, allow_nan=False)
         return text.encode(errors="replace")
 
@@ -36,6 +43,8 @@ def encode_each(values: Sequence[Any]) -> list[bytes]:
 
 def encode_bare(value: Any) -> bytes:
     """Return JSON with bare NaN and Infinity, as msprobe writes and reads it."""
+    import json
+
     return json.dumps(value).encode()
 
 
@@ -44,7 +53,7 @@ def decode(content: bytes, path: Path) -> Any:
     try:
         return msgspec.json.decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        pass  # the standard parser is slower and accepts NaN
+        import json  # accepts NaN
     except RecursionError:
         raise DamagedFileError(path, "it is nested too deeply to be a record of this kind") from None
     try:
@@ -63,6 +72,8 @@ def salvage_data(content: bytes, path: Path) -> tuple[dict[str, Any], dict[str, 
     Reads key by key until the text stops making sense. Raises `DamagedFileError` when
     there is nothing to save.
     """
+    import json
+
     text = content.decode("utf-8", errors="replace")
     scanner, position, head = json.JSONDecoder(), text.find("{") + 1, dict[str, Any]()
     try:
@@ -79,6 +90,7 @@ def salvage_data(content: bytes, path: Path) -> tuple[dict[str, Any], dict[str, 
 
 def _entries(scanner: json.JSONDecoder, text: str, position: int) -> dict[str, Any]:
     entries: dict[str, Any] = {}
+    next_record_at = re.compile(_NEXT_RECORD)
     while True:
         try:
             key, position = scanner.raw_decode(text, _skip(text, position, ","))
@@ -88,7 +100,7 @@ def _entries(scanner: json.JSONDecoder, text: str, position: int) -> dict[str, A
             entries[key] = value
         except (ValueError, RecursionError, TypeError):
             # Every tool begins a record on a line of its own: go on with the next one.
-            next_record = _NEXT_RECORD.search(text, position)
+            next_record = next_record_at.search(text, position)
             if next_record is None:
                 return entries
             position = next_record.end()
@@ -98,6 +110,8 @@ def _without_halves(value: Any, content: bytes) -> Any:
     """Return a decoded document without half surrogate pairs, which no file, table or terminal can hold."""
     if b"\\ud" not in content.lower():
         return value
+    import json
+
     return json.loads(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from torchparity.records import Origin
 from torchparity.storage.encoding.origins import OriginTable
 
-_EARLIER = re.compile(r"step(\d{1,9}) (.+)", re.ASCII | re.DOTALL)
+_EARLIER = r"(?as)step(\d{1,9}) (.+)"
 _NAMELESS = {"outside": Origin("outside"), "uninitialised": Origin("uninitialised"), "unknown": Origin("unknown")}
 _MOST = 64  # producers of one tensor
 
@@ -59,5 +59,5 @@ class DataFlow:
             return Origin("parameter", name)
         if kind == "buffer":
             return Origin("buffer", name)
-        earlier = _EARLIER.fullmatch(text)
+        earlier = re.fullmatch(_EARLIER, text)
         return Origin("earlier", earlier[2], int(earlier[1])) if earlier else None

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from torchparity.errors import DamagedFileError, RunNotFoundError, RunWriteError
 from torchparity.storage.files.urls import UrlPath
@@ -26,8 +27,7 @@ _STEP = re.compile(r"step(\d{1,9})", re.ASCII)
 _RANK = re.compile(r"(?:rank|proc)(\d{0,18})", re.ASCII)
 
 
-@dataclass(frozen=True, order=True)
-class PartPath:
+class PartPath(msgspec.Struct, frozen=True, order=True):
     """One step of one rank, the folder that holds it, and the .pkl if one was named."""
 
     step: int

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +23,7 @@ _LONGEST_TEXT = 300  # of a name or a value of the environment
 _MOST_ENTRIES = 200
 
 
-@dataclass
-class PartContent:
+class PartContent(msgspec.Struct):
     """The content of a part's record files.
 
     `missing` are the sentences of the writer about what it left out; `damage` has one for everything that cannot be
@@ -33,11 +31,11 @@ class PartContent:
     """
 
     info: RunInfo
-    records: dict[str, Record] = field(default_factory=dict)
+    records: dict[str, Record] = msgspec.field(default_factory=dict)
     stacks: list[StackGroup] | None = None  # ptdbg keeps them with the records
-    flow: DataFlow = field(default_factory=DataFlow)
-    missing: list[str] = field(default_factory=list)
-    damage: list[str] = field(default_factory=list)
+    flow: DataFlow = msgspec.field(default_factory=DataFlow)
+    missing: list[str] = msgspec.field(default_factory=list)
+    damage: list[str] = msgspec.field(default_factory=list)
 
 
 def read_part(folder: Path, pkl: Path | None) -> PartContent:

@@ -21,7 +21,7 @@ from torchparity.storage.files.untrusted import read_file
 _STACK = "_stack_info"
 _DEEPEST = 32
 _MOST_LEFT_OUT = 64  # positions without a line: scalars that ptdbg was told to leave out
-_POSITION = re.compile(r"\d{1,4}", re.ASCII)
+_POSITION = r"(?a)\d{1,4}"
 _PYTHON_TYPES = {"<class 'int'>": "int", "<class 'float'>": "float", "<class 'bool'>": "bool", "<class 'str'>": "str"}
 Tree = dict[str, Any]
 
@@ -127,4 +127,4 @@ def _list(entries: Tree) -> list[Nest]:
 
 
 def _position(key: str) -> int | None:
-    return int(key) if _POSITION.fullmatch(key) else None
+    return int(key) if re.fullmatch(_POSITION, key) else None

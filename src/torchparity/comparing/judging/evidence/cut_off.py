@@ -12,7 +12,7 @@ from torchparity.comparing.judging.part import ComparedPart
 from torchparity.records import Record
 from torchparity.storage import RunPart
 
-_SENTENCE = re.compile(r"step \d+ was cut off by (\w+)")
+_SENTENCE = r"step \d+ was cut off by (\w+)"
 
 
 class CutOff(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,7 +62,7 @@ def finished_in_both(
 
 def _error(part: RunPart) -> str | None:
     """Return the name of the exception that cut a part off, "" of one that nobody saw; None of a whole part."""
-    found = [match[1] for sentence in part.missing if (match := _SENTENCE.search(sentence))]
+    found = [match[1] for sentence in part.missing if (match := re.search(_SENTENCE, sentence))]
     if found:
         return found[0]
     return "" if not part.is_complete and part.info.task != "structure" else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from torchparity.communication.operators import communicates as is_communication
+from torchparity.communication.transfers import communicates as is_communication
 from torchparity.overwrites import RAW_MEMORY
 from torchparity.spellings import canonical_operator
 

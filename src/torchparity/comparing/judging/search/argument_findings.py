@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from torchparity.comparing.judging.evidence.judged_record import JudgedRecord
 from torchparity.comparing.judging.figures import DIGITS_BY_HAND
-from torchparity.comparing.judging.search.arguments import ArgumentDifference, differing_arguments
+from torchparity.comparing.judging.search.arguments import ArgumentDifference, NumbersRead, differing_arguments
 from torchparity.comparing.judging.search.context import PartContext
 from torchparity.comparing.judging.verdict import Finding, Kind
 from torchparity.records import ValueLeaf
@@ -41,15 +41,20 @@ def argument_finding(
     )
 
 
-def independent_argument(context: PartContext, record: JudgedRecord) -> Finding | None:
+def independent_argument(context: PartContext, record: JudgedRecord, numbers: NumbersRead) -> Finding | None:
     """Return an argument that differs for a reason of its own, of a call whose inputs an earlier finding explains.
 
-    Numbers that a program reads out of tensors differ with them: only texts, truth values and fractions of few digits,
-    as people write them, tell of a difference of their own.
+    Numbers that a program reads out of tensors differ with them: where it has read any that differ, only texts, truth
+    values and fractions of few digits, as people write them, tell of a difference of their own.
     """
     if record.direction != "forward" or not any(entry.deviation and entry.pair.is_argument for entry in record.items):
         return None
-    arguments = [argument for argument in differing_arguments(record, 0.0) if _is_written_by_hand(argument)]
+    may_follow = numbers.has_any or context.has_other_dtypes
+    arguments = [
+        argument
+        for argument in differing_arguments(record, 0.0)
+        if not argument.is_one_sided and (not may_follow or _is_written_by_hand(argument))
+    ]
     if not arguments:
         return None
     chosen, explanation = arguments[0], "while its inputs differ already"
@@ -57,8 +62,6 @@ def independent_argument(context: PartContext, record: JudgedRecord) -> Finding 
 
 
 def _is_written_by_hand(argument: ArgumentDifference) -> bool:
-    if argument.is_one_sided:
-        return False
     leaves = [side.leaf for side in (argument.item.candidate, argument.item.baseline) if side is not None]
     return all(isinstance(leaf, ValueLeaf) and _is_of_few_digits(leaf.value) for leaf in leaves)
 

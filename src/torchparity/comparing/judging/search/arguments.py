@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from torchparity.comparing.judging.evidence.judged_record import JudgedRecord, are_tensors
+from torchparity.comparing.judging.evidence.judged_record import AloneRecord, JudgedRecord, are_tensors
+from torchparity.comparing.judging.evidence.operators import operator_of
 from torchparity.comparing.judging.figures import LARGEST_NUMBERS, ROUNDED_TO_ANOTHER_DTYPE
+from torchparity.comparing.measuring.deviation import has_other_shape
 from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.comparing.pairing.items import Side
 from torchparity.records import Leaf, TensorLeaf, ValueLeaf
 
 _COMPARED = frozenset({"bool", "int", "float", "complex", "slice", "torch.Size", "str"})
+_ARRAYS = frozenset({"numpy", "__array__", "__dlpack__"})
+_READING = _ARRAYS | {"item", "tolist", "__float__", "__int__", "__bool__", "__index__", "is_nonzero", "equal"}
 _MISSING = "nothing"
 _LONGEST_TEXT = 60
 
@@ -25,6 +29,34 @@ class ArgumentDifference(msgspec.Struct, frozen=True):
     name: str
     values: tuple[str, str]
     is_one_sided: bool  # only one run passes it; its partner may pass the same by default
+
+
+class NumbersRead:
+    """Numbers that a program has read out of tensors which differ: arguments behind them may follow from these."""
+
+    def __init__(self) -> None:
+        self.has_any = False
+
+    def follow(self, record: JudgedRecord) -> None:
+        """Take note of a record that returned other numbers, or tensors of another shape, which tell numbers too."""
+        if not self.has_any:
+            is_array = operator_of(record.name) in _ARRAYS
+            self.has_any = any(_tells_another_number(entry, is_array=is_array) for entry in record.items)
+
+    def follow_alone(self, records: Iterable[AloneRecord]) -> None:
+        """Take note of numbers that one run alone has read."""
+        self.has_any |= any(operator_of(entry.record.name) in _READING for entry in records)
+
+
+def _tells_another_number(entry: ItemComparison, *, is_array: bool) -> bool:
+    if entry.deviation == 0:
+        return False
+    if has_other_shape(entry.pair):
+        return True
+    if entry.is_input or entry.candidate is None or entry.baseline is None:
+        return False
+    mine, other = entry.candidate.leaf, entry.baseline.leaf
+    return is_array or (isinstance(mine, ValueLeaf) and mine != other)
 
 
 def differing_arguments(record: JudgedRecord, rounding: float) -> list[ArgumentDifference]:

@@ -61,6 +61,10 @@ class OtherChoices:
         followers = self._followers.get(context.step)
         return followers is not None and any(maker in followers for maker in context.flow.producers(entry))
 
+    def hands_out_another_order(self, context: PartContext, record: JudgedRecord) -> bool:
+        """Tell whether a module returned something that another choice put in another order."""
+        return any(self.is_in_another_order(context, entry) for entry in record.returned)
+
     def _follow_backward(self, context: PartContext, record: JudgedRecord) -> None:
         """Take note of a gradient of what is in another order, was put into it, or put back."""
         followers = self._followers.get(context.step)

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from torchparity.code_lines import code_lines
-from torchparity.communication.shares import items_sent
 from torchparity.comparing.judging.evidence.beyond_numbers import beyond_numbers
 from torchparity.comparing.judging.evidence.cut_off import cut_off_of, finished_in_both
 from torchparity.comparing.judging.evidence.data_flow import DataFlow
@@ -16,14 +15,14 @@ from torchparity.comparing.judging.evidence.judged_record import JudgedRecord, j
 from torchparity.comparing.judging.evidence.near_ties import NearTies
 from torchparity.comparing.judging.evidence.operators import communicates
 from torchparity.comparing.judging.evidence.parameter_order import takes_another_order
-from torchparity.comparing.judging.evidence.uses import Uses
+from torchparity.comparing.judging.evidence.uses import UsesOfBothRuns
 from torchparity.comparing.judging.limits import Limits
 from torchparity.comparing.judging.part import ComparedPart
 from torchparity.comparing.judging.verdict import Finding, Kind
 from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.naming import forward_of, is_module_name
 from torchparity.overwrites import is_overwritten
-from torchparity.records import Origin, TensorLeaf
+from torchparity.records import Origin, Record, TensorLeaf
 from torchparity.storage import RunPart
 
 
@@ -96,26 +95,18 @@ class PartContext:
         """True where one run has a backward record without a partner."""
         return any(entry.record.direction == "backward" for entry in self.alone)
 
-    def uses_alone(self, record: JudgedRecord) -> list[str]:
-        """Return the calls of one run alone that received what a backward record's forward call returned."""
-        return [user for uses, forward in self._uses_of(record) for user in uses.alone(forward)]
-
-    def uses_paired(self, record: JudgedRecord) -> list[str]:
-        """Return the calls of both runs that received it, directly or through calls of one run alone."""
-        return list(dict.fromkeys(user for uses, forward in self._uses_of(record) for user in uses.paired(forward)))
-
-    def has_twin_alone(self, record: JudgedRecord) -> bool:
-        """Tell whether one run alone makes the forward call of a backward record once more."""
-        return any(uses.has_twin_alone(forward) for uses, forward in self._uses_of(record))
-
-    def _uses_of(self, record: JudgedRecord) -> list[tuple[Uses, str]]:
-        names = (record.name, record.baseline_name)
-        return [(uses, forward_of(name)) for uses, name in zip(self._uses, names, strict=True) if name is not None]
-
     @cached_property
-    def _uses(self) -> tuple[Uses, Uses]:
-        names = {name: record.name for name, record in self._by_baseline_name.items()}
-        return Uses(self.part.candidate, {name: name for name in self.by_name}), Uses(self.part.baseline, names)
+    def uses(self) -> UsesOfBothRuns:
+        """The uses of what the forward calls of both runs returned."""
+        return UsesOfBothRuns(self.part.candidate, self.part.baseline, self.records)
+
+    def adding_to_gradient(self, entry: ItemComparison) -> str | None:
+        """Return the call of one run alone that adds to a gradient, which backward records of both runs made."""
+        sides = ((True, self.flow.origins(entry)), (False, self.flow.baseline_origins(entry)))
+        makers = [self.paired(made.name, is_candidates=is_mine) for is_mine, origins in sides for made in origins]
+        gradients = [maker for maker in makers if maker is not None and maker.direction == "backward"]
+        leaf = entry.baseline.leaf if entry.baseline is not None else None
+        return self.uses.adding_to_gradient(gradients, leaf.shape if isinstance(leaf, TensorLeaf) else ())
 
     @cached_property
     def _by_baseline_name(self) -> dict[str | None, JudgedRecord]:
@@ -136,7 +127,12 @@ class PartContext:
             return True
         if not communicates(record.name) or record.name not in self.part.candidate.records:
             return False
-        sent = items_sent(self.part.candidate.records[record.name], self.part.rank)
+        return self._is_not_sent(self.part.candidate.records[record.name], item)
+
+    def _is_not_sent(self, record: Record, item: str) -> bool:
+        from torchparity.communication.shares import items_sent  # a run of one rank does without
+
+        sent = items_sent(record, self.part.rank)
         return sent is not None and item not in sent
 
     def is_container(self, record: JudgedRecord) -> bool:

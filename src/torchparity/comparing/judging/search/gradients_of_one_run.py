@@ -31,7 +31,7 @@ def excuse_of_gradient(context: PartContext, record: JudgedRecord) -> Excuse | N
         return None
     if gradients_agree_in_the_end(context, found.deviation):
         return Excuse.UNDONE
-    return Excuse.SHARED if context.has_twin_alone(record) else None
+    return Excuse.SHARED if context.uses.has_twin_alone(record) else None
 
 
 def gradients_agree_in_the_end(context: PartContext, deviation: float = 0.0) -> bool:
@@ -68,7 +68,7 @@ def gradient_of_one_run(context: PartContext, record: JudgedRecord) -> Finding |
     """Return the call of one run alone that makes a gradient differ, while the gradients of all other uses agree."""
     if record.is_module or not context.flow.is_recorded or not context.has_gradients_alone:
         return None
-    alone = context.uses_alone(record)
+    alone = context.uses.alone(record)
     if not alone:
         return None
     largest = _largest_of_other_uses(context, record)
@@ -88,7 +88,7 @@ def _is_beyond(context: PartContext, entry: ItemComparison, largest: float) -> b
 def _largest_of_other_uses(context: PartContext, record: JudgedRecord) -> float | None:
     """Return how far the gradients are off that the uses of both runs returned; None where nobody can tell."""
     largest = 0.0
-    for user in context.uses_paired(record):
+    for user in context.uses.paired(record):
         source = context.by_name.get(backward_of(user))
         if source is None or source.passes_on:
             continue  # a use under no_grad, or one whose users are uses too

@@ -24,7 +24,7 @@ from torchparity.comparing.measuring.deviation import has_other_shape
 from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.comparing.measuring.rounding import tolerance
 from torchparity.comparing.pairing.items import Side
-from torchparity.naming import backward_of, forward_of, is_module_name
+from torchparity.naming import backward_of, forward_of, is_module_name, is_parameter_gradient
 from torchparity.records import Origin, TensorLeaf
 
 
@@ -69,7 +69,8 @@ def _computed(
     alone = only_in_one_run(context, makers, other)
     if alone is not None:
         if is_beyond_ancestors(context, entry, alone):
-            return of_call_alone(context, record, entry, alone)
+            added = context.adding_to_gradient(entry) if is_parameter_gradient(alone) else None
+            return of_call_alone(context, record, entry, added or alone)
         return None
     earlier = earlier_call_alone(context, makers, context.flow.baseline_origins(entry))
     if earlier is not None:
@@ -88,6 +89,9 @@ def _computed(
         return None
     if entry.deviation is None or entry.deviation <= tolerance(entry.pair):
         return None  # autograd adds gradients of several uses up in place, in any order
+    added = context.adding_to_gradient(entry)
+    if added is not None:
+        return of_call_alone(context, record, entry, added)
     return context.finding(Kind.UNRECORDED, record, entry, sources=sources)
 
 

@@ -67,6 +67,16 @@ def _of_records(
     largest = _largest(source.deviation if source.returned else source.input_deviation for source in sources)
     if largest is None or not entry.deviation or entry.deviation <= max(tolerance(entry.pair), GAIN_OF_SUMS * largest):
         return None
+    return _added_or_unrecorded(context, record, entry, sources)
+
+
+def _added_or_unrecorded(
+    context: PartContext, record: JudgedRecord, entry: ItemComparison, sources: Sequence[JudgedRecord]
+) -> Finding:
+    """Return the call of one run alone that adds to a gradient; where there is none, nothing recorded did."""
+    alone = context.uses.alone_with_parameter(parameter_of(record, entry))
+    if alone is not None:
+        return of_call_alone(context, record, entry, alone)
     return context.finding(Kind.UNRECORDED, record, entry, sources=[source.name for source in sources])
 
 
@@ -93,7 +103,7 @@ def _of_unseen_backward(
         return None
     if is_cancelled(entry, [returned for source in sources for returned in source.returned]):
         return None
-    return context.finding(Kind.UNRECORDED, record, entry, sources=[source.name for source in sources])
+    return _added_or_unrecorded(context, record, entry, sources)
 
 
 def _gradients_behind(context: PartContext, users: Sequence[str]) -> list[JudgedRecord]:

@@ -19,7 +19,7 @@ from torchparity.comparing.judging.limits import Limits
 from torchparity.comparing.judging.part import ComparedPart
 from torchparity.comparing.judging.record_patterns import matches
 from torchparity.comparing.judging.search.argument_findings import argument_finding, independent_argument
-from torchparity.comparing.judging.search.arguments import differing_arguments, rounded_numbers
+from torchparity.comparing.judging.search.arguments import NumbersRead, differing_arguments, rounded_numbers
 from torchparity.comparing.judging.search.choices import OtherChoices
 from torchparity.comparing.judging.search.context import PartContext
 from torchparity.comparing.judging.search.gradients_of_one_run import Excuse, excuse_of_gradient, gradient_of_one_run
@@ -57,6 +57,7 @@ class RankSearch:
         self.choices = OtherChoices()
         self._masks = HidingMasks()
         self._tainted = TaintedRecords()
+        self._numbers = NumbersRead()
         self._is_equal_so_far = True
         self._equal_calls = 0
         self._first_unequal: tuple[JudgedRecord, ItemComparison, int] | None = None
@@ -65,6 +66,7 @@ class RankSearch:
         """Look through the next step."""
         context = PartContext(part, dict(self.contexts), self._limits)
         self.contexts[part.step] = context
+        self._numbers.follow_alone(context.alone)
         for record in context.records:
             self._masks.unveil(context, record)
             if not self._is_looking:
@@ -115,7 +117,7 @@ class RankSearch:
             found = self._parameter_gradient(context, record)
         elif self._tainted.explains(context, record):
             self._taint(context, [record.name])
-            argument = independent_argument(context, record)
+            argument = independent_argument(context, record, self._numbers)
             if argument is not None:
                 self._add(context, record, argument)
             return
@@ -159,15 +161,12 @@ class RankSearch:
         found = self._handed_out(context, record)
         if found is not None:
             self._add(context, record, found)
-        elif self.unexplained is None and not self._hands_out_another_order(context, record):
+        elif self.unexplained is None and not self.choices.hands_out_another_order(context, record):
             self._note_unexplained(context, record)
 
     def _handed_out(self, context: PartContext, record: JudgedRecord) -> Finding | None:
         found = handed_out_finding(context, record, is_equal_so_far=self._is_equal_so_far)
         return found or other_form_finding(context, record)
-
-    def _hands_out_another_order(self, context: PartContext, record: JudgedRecord) -> bool:
-        return any(self.choices.is_in_another_order(context, entry) for entry in record.returned)
 
     def _note_unexplained(self, context: PartContext, record: JudgedRecord) -> None:
         """Keep the first item that is off by what nothing explains; one in another order only if it stays so."""
@@ -284,6 +283,7 @@ class RankSearch:
             return not is_raw
 
         split_items(record, is_value)
+        self._numbers.follow(record)
         if record.direction == "forward":
             record.passes_on = flow.is_recorded and passes_on(context, record)
         elif record.direction == "backward":

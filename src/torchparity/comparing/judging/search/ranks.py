@@ -6,12 +6,10 @@ import math
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from torchparity.communication.clocks import Clocks
-from torchparity.communication.meetings import Meeting, Meetings
-from torchparity.communication.shares import Sent, Share
 from torchparity.comparing.judging.evidence.operators import communicates
 from torchparity.comparing.judging.figures import MARGIN_OF_COMMUNICATION
 from torchparity.comparing.judging.search.rank_search import RankSearch
@@ -19,6 +17,10 @@ from torchparity.comparing.judging.verdict import Finding, Kind
 from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.naming import is_parameter_gradient
 from torchparity.records import TensorLeaf
+
+if TYPE_CHECKING:  # loaded where ranks communicate
+    from torchparity.communication.meetings import Meeting, Meetings
+    from torchparity.communication.shares import Sent, Share
 
 _AT_FAULT = "every rank sent what it sent in the baseline, so the communication itself is at fault"
 _EXPLAINED = (Kind.OPERATOR, Kind.NONFINITE)
@@ -74,6 +76,8 @@ class StepCommunication:
 
     def clock(self, rank: int, position: int) -> int:
         """Return a rank's clock when it begins a record, given by its position in the order of time."""
+        if not self._has_any:
+            return 0
         positions, clocks = self._clocks[rank]
         before = bisect_left(positions, position)
         return clocks[before - 1] if before else 0
@@ -102,12 +106,21 @@ class StepCommunication:
         return msgspec.structs.replace(finding, explanation=_unseen_said(unseen) if is_unclear else _AT_FAULT)
 
     @cached_property
+    def _has_any(self) -> bool:
+        records = (name for context in self._contexts.values() for name in context.part.candidate.records)
+        return any(map(communicates, records))
+
+    @cached_property
     def _meetings(self) -> Meetings:
+        from torchparity.communication.meetings import Meetings
+
         return Meetings([context.part.candidate for context in self._contexts.values()])
 
     @cached_property
     def _clocks(self) -> dict[int, tuple[list[int], list[int]]]:
         """For each rank the positions of its communications, and its clock after each."""
+        from torchparity.communication.clocks import Clocks
+
         clocks, found = Clocks(self._meetings), {}
         for rank, context in self._contexts.items():
             places = {name: place for place, name in enumerate(self._meetings.parts[rank].records)}

@@ -58,7 +58,7 @@ class TaintedRecords:
         if names is None:
             return False
         forward = forward_of(record.name)
-        through_others = context.uses_paired(record) if context.has_gradients_alone else ()
+        through_others = context.uses.paired(record) if context.has_gradients_alone else ()
         users = (*context.flow.consumers(forward), *through_others)
         return forward in names or any(backward_of(user) in names for user in users)
 

@@ -93,7 +93,7 @@ def _makers(context: PartContext, record: JudgedRecord, entry: ItemComparison) -
 
 def _givers(context: PartContext, record: JudgedRecord) -> list[JudgedRecord]:
     """Return the backward records of all that use what a backward record's forward call returned."""
-    if context.has_gradients_alone and context.uses_alone(record):
+    if context.has_gradients_alone and context.uses.alone(record):
         return []
     users = context.innermost(context.flow.consumers(forward_of(record.name)))
     givers = [context.by_name.get(backward_of(user)) for user in users]
