@@ -96,6 +96,7 @@ def test_the_text_of_unusual_calls(steps, tmp_path):
             unusual(turn)
             recording.step()
 
+    assert len(steps) == 3
     assert_same_text(tmp_path, steps)
 
 
