@@ -73,6 +73,9 @@ class NpuDevice:
         with _torch_npu().device(device):
             return bool(_torch_npu().utils.get_npu_overflow_flag())
 
+    def float32_product(self, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor | None:
+        return None
+
     def make_reproducible(self, *, deterministic: bool) -> None:
         if deterministic:
             os.environ["HCCL_DETERMINISTIC"] = "true"

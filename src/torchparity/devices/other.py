@@ -60,6 +60,9 @@ class OtherDevice:
     def has_overflowed(self, device: torch.device) -> bool | None:
         return None
 
+    def float32_product(self, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor | None:
+        return None
+
     def make_reproducible(self, *, deterministic: bool) -> None:
         """Do nothing: no such settings are known."""
 
