@@ -40,6 +40,7 @@ class Perturbing(Listener, ABC):
     """Runs the selected calls again; kinds of it say with what, and what becomes of the result."""
 
     work = "perturb"
+    needs_parents = False
 
     def __init__(self, calls: SelectedCalls, verdicts: Verdicts) -> None:
         self.calls, self.verdicts = calls, verdicts

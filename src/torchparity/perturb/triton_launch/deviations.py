@@ -1,4 +1,8 @@
-"""The kernel that reads both results once; `deviation.deviation_on_device` says the same with operators of torch."""
+"""The kernel that reads both results once; `deviation.deviation_on_device` says the same with operators of torch.
+
+Numbers are taken for finite first: what is not makes the largest deviation of a program nan, and such a program looks
+at its part again with care.
+"""
 
 # Triton reads annotations, so they are not postponed here, and types are Triton's own.
 import triton
@@ -7,24 +11,33 @@ import triton.language as tl
 
 @triton.jit
 def _beyond(value, floor):
-    """Return numbers without what is near zero, as `softshrink` does."""
-    return tl.where(value > floor, value - floor, tl.where(value < -floor, value + floor, 0.0))
+    """Return numbers without what is near zero, as `softshrink` does; nan stays nan."""
+    return value - tl.minimum(tl.maximum(value, -floor), floor)
+
+
+@triton.jit
+def _largest_of_part(original, perturbed, count, floor, BLOCK: tl.constexpr, CAREFUL: tl.constexpr):
+    """Return the largest deviation that one program finds; nan where it found nan or inf and takes no care."""
+    lanes = tl.arange(0, BLOCK)
+    best = tl.zeros([BLOCK], tl.float32)
+    for start in range(tl.program_id(0).to(tl.int64) * BLOCK, count, tl.num_programs(0) * BLOCK):
+        inside = start + lanes < count
+        left = tl.load(original + start + lanes, mask=inside, other=0.0).to(tl.float32)
+        right = tl.load(perturbed + start + lanes, mask=inside, other=0.0).to(tl.float32)
+        distance = tl.abs(_beyond(left, floor) - _beyond(right, floor))
+        deviation = distance / tl.maximum(tl.minimum(tl.abs(left), tl.abs(right)), floor)
+        if CAREFUL:
+            is_same = (left == right) | ((left != left) & (right != right))
+            deviation = tl.where(deviation == deviation, deviation, float("inf"))
+            deviation = tl.where(is_same, 0.0, deviation)
+        best = tl.maximum(best, deviation, propagate_nan=tl.PropagateNan.ALL)
+    return best
 
 
 @triton.jit(do_not_specialize=["count"])
 def largest_deviation(original, perturbed, largest, count, floor, BLOCK: tl.constexpr):
     """Raise `largest`, which is zero before, to the largest deviation of two results of `count` elements."""
-    programs = tl.num_programs(0)
-    lanes = tl.arange(0, BLOCK)
-    best = tl.zeros([BLOCK], tl.float32)
-    for start in range(tl.program_id(0).to(tl.int64) * BLOCK, count, programs * BLOCK):
-        inside = start + lanes < count
-        left = tl.load(original + start + lanes, mask=inside, other=0.0).to(tl.float32)
-        right = tl.load(perturbed + start + lanes, mask=inside, other=0.0).to(tl.float32)
-        distance = tl.abs(_beyond(left, floor) - _beyond(right, floor))
-        deviation = tl.div_rn(distance, tl.maximum(tl.minimum(tl.abs(left), tl.abs(right)), floor))
-        # The difference of nan and inf from themselves is nan.
-        is_odd = (left - left != 0) | (right - right != 0)
-        is_same = (left == right) | ((left != left) & (right != right))
-        best = tl.maximum(best, tl.where(is_same, 0.0, tl.where(is_odd, float("inf"), deviation)))
+    best = _largest_of_part(original, perturbed, count, floor, BLOCK, False)
+    if tl.max((best != best).to(tl.int32)) > 0:
+        best = _largest_of_part(original, perturbed, count, floor, BLOCK, True)
     tl.atomic_max(largest, tl.max(best))
