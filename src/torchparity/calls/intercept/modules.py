@@ -72,8 +72,9 @@ class ModuleInterceptor:
 
     All listeners are told of the calls where `is_heard` is set, else those that are interested in
     modules. The stack of open modules gives each call its parents; where no listener reads them only
-    the models themselves are hooked. While it is paused no module is entered. A thread has the `mode` that sees APIs only where it was put on its stack; in other
-    threads than the one that attached, the outermost module brings it along.
+    the models themselves are hooked. While it is paused no module is entered. A thread has the `mode`
+    that sees APIs only where it was put on its stack; in other threads than the one that attached, the
+    outermost module brings it along.
     """
 
     def __init__(self, dispatcher: Dispatcher, mode: ApiMode, *, is_heard: bool = False) -> None:
