@@ -96,7 +96,7 @@ class NpuDevice:
 
 def _torch_npu() -> Any:
     """Return `torch.npu`, which is there when torch_npu was imported; else None."""
-    return getattr(torch, "npu", None)
+    return vars(torch).get("npu")  # `getattr` would search for a module to import
 
 
 def _is_simulated() -> bool:

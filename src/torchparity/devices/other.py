@@ -74,7 +74,7 @@ class OtherDevice:
 
 def _backend(kind: str) -> Any:
     """Return `torch.<type>`, None where there is none."""
-    return getattr(torch, kind, None)
+    return vars(torch).get(kind)  # `getattr` would search for a module to import
 
 
 def _private_use() -> str:

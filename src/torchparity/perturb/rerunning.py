@@ -29,26 +29,28 @@ class RandomState:
         arguments = chain(call.args, call.kwargs.values()) if call is not None else ()
         given = [value for value in arguments if isinstance(value, torch.Generator)]
         default = [generator for device in all_devices() for generator in device.generators()]
-        states = ((generator, generator.get_state()) for generator in (*default, *given))
-        self._states = [(generator, state, _bytes_of(state)) for generator, state in states]
+        states = [(generator, generator.get_state()) for generator in (*default, *given)]
+        self._states = [(generator, state, _mark_of(generator, state)) for generator, state in states]
         self._others = _other_generators() if call is not None and call.op.kind is Kind.CUSTOM else None
 
     def has_changed(self) -> bool:
         """Tell whether random numbers were drawn since."""
         if self._others is not None and self._others != _other_generators():
             return True
-        return any(_bytes_of(generator.get_state()) != before for generator, _, before in self._states)
+        return any(_mark_of(generator) != before for generator, _, before in self._states)
 
     def restore(self) -> None:
         """Let the generators go on from here; one that nobody drew from is left alone: other threads may use it."""
         for generator, state, before in self._states:
-            if _bytes_of(generator.get_state()) != before:
+            if _mark_of(generator) != before:
                 generator.set_state(state)
 
 
-def _bytes_of(state: torch.Tensor) -> bytes:
-    """Return the state of a generator, which is on the host, as bytes: they are compared fastest."""
-    return bytes(state.numpy().tobytes())
+def _mark_of(generator: torch.Generator, state: torch.Tensor | None = None) -> object:
+    """Return what changes whenever a generator draws: of CUDA two numbers, of others their state as bytes."""
+    if generator.device.type == "cuda":
+        return generator.initial_seed(), generator.get_offset()
+    return (generator.get_state() if state is None else state).numpy().tobytes()
 
 
 def _other_generators() -> tuple[object, object]:

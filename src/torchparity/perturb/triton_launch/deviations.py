@@ -8,6 +8,9 @@ at its part again with care.
 import triton
 import triton.language as tl
 
+FLOAT32, FLOAT16, BFLOAT16 = range(3)
+_FLOAT16, _BFLOAT16 = tl.constexpr(FLOAT16), tl.constexpr(BFLOAT16)
+
 
 @triton.jit
 def _beyond(value, floor):
@@ -34,10 +37,31 @@ def _largest_of_part(original, perturbed, count, floor, BLOCK: tl.constexpr, CAR
     return best
 
 
-@triton.jit(do_not_specialize=["count"])
-def largest_deviation(original, perturbed, largest, count, floor, BLOCK: tl.constexpr):
-    """Raise `largest`, which is zero before, to the largest deviation of two results of `count` elements."""
-    best = _largest_of_part(original, perturbed, count, floor, BLOCK, False)
+@triton.jit
+def _numbers(address, KIND: tl.constexpr, ALIGNED: tl.constexpr):
+    """Return an address as a pointer to numbers."""
+    if KIND == _FLOAT16:
+        numbers = address.to(tl.pointer_type(tl.float16))
+    elif KIND == _BFLOAT16:
+        numbers = address.to(tl.pointer_type(tl.bfloat16))
+    else:
+        numbers = address.to(tl.pointer_type(tl.float32))
+    if ALIGNED:
+        numbers = tl.multiple_of(numbers, 16)
+    return numbers
+
+
+@triton.jit(do_not_specialize=["original", "perturbed", "largest", "count", "floor"])
+def largest_deviation(
+    original, perturbed, largest, count, floor,
+    ORIGINAL: tl.constexpr, PERTURBED: tl.constexpr, ALIGNED: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Raise `largest`, which is zero before, to the largest deviation of two results of `count` elements.
+
+    Addresses are plain numbers: who launches knows what is compiled for which.
+    """
+    left, right = _numbers(original, ORIGINAL, ALIGNED), _numbers(perturbed, PERTURBED, ALIGNED)
+    best = _largest_of_part(left, right, count, floor, BLOCK, False)
     if tl.max((best != best).to(tl.int32)) > 0:
-        best = _largest_of_part(original, perturbed, count, floor, BLOCK, True)
-    tl.atomic_max(largest, tl.max(best))
+        best = _largest_of_part(left, right, count, floor, BLOCK, True)
+    tl.atomic_max(largest.to(tl.pointer_type(tl.float32)), tl.max(best))
