@@ -37,9 +37,9 @@ def shorter_way(function: Callable[..., Any], args: Sequence[Any], kwargs: Mappi
     if not isinstance(function, (BuiltinFunctionType, MethodDescriptorType)):  # one of a user's may have no hash
         return None
     way = _WAYS.get(function)
-    if way is None or not kwargs.keys() <= _KEYWORDS or len(args) + len(kwargs) not in way.arguments:
+    if way is None or not args or not kwargs.keys() <= _KEYWORDS or len(args) + len(kwargs) not in way.arguments:
         return None
-    return way.function
+    return None if device_for(args[0].device).is_host else way.function
 
 
 def _linear(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor | None:
