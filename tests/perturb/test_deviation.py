@@ -116,7 +116,7 @@ def test_a_device_gives_the_same(dtypes, layout, cuda):
     waiting = largest_deviation(*(LAYOUTS[layout](each.to(cuda)) for each in pair))
 
     assert 0 < waiting.item() < 1
-    assert waiting.item() == pytest.approx(largest_deviation(*map(LAYOUTS[layout], pair)), rel=1e-6)
+    assert waiting.item() == pytest.approx(largest_deviation(*map(LAYOUTS[layout], pair)), rel=1e-5)
 
 
 @pytest.mark.gpu
