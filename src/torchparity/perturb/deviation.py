@@ -9,7 +9,7 @@ import torch
 
 from torchparity.devices import device_for
 from torchparity.kernels.deviations import largest_deviation as on_host
-from torchparity.perturb.fused_kernels import fused_deviation
+from torchparity.perturb.fused_deviation import fused_deviation
 from torchparity.tensors.torch_tensors import memory
 
 # Below these a number is as good as zero, or values near zero would have any relative deviation.

@@ -6,7 +6,6 @@ from typing import Any
 
 import torch
 
-from torchparity.perturb.fused_kernels import fused_raise
 from torchparity.perturb.subject import NO_LOW_PRECISION, CancelledError, Moved, Raised, Subject
 
 RAISED = {torch.float16: torch.float32, torch.bfloat16: torch.float32}
@@ -26,14 +25,10 @@ class ImprovePrecision:
 
     def perturbed(self, subject: Subject) -> list[torch.Tensor]:
         self._check_low_precision(subject)
-        return [self._raised(tensor) for tensor in subject.tensors]
+        return [tensor.to(self.raised.get(tensor.dtype, tensor.dtype)) for tensor in subject.tensors]
 
     def changed(self, value: Any) -> Any:
         return self.raised.get(value, value) if isinstance(value, torch.dtype) else value
-
-    def _raised(self, tensor: torch.Tensor) -> torch.Tensor:
-        fused = fused_raise(tensor)
-        return tensor.to(self.raised.get(tensor.dtype, tensor.dtype)) if fused is None else fused
 
     def _check_low_precision(self, subject: Subject) -> None:
         """Raise where nothing is computed in low precision: neither by its inputs nor by autocast."""

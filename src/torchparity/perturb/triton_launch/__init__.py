@@ -1,1 +1,1 @@
-"""Kernels in Triton that pass over results on a CUDA device once."""
+"""The largest deviation of two results on a CUDA device, in Triton: one kernel that reads both once."""

@@ -1,14 +1,15 @@
-"""The kernels: the largest deviation of two results, and halves as float32.
+"""The kernel that reads both results once; `deviation.deviation_on_device` says the same with operators of torch.
 
-The first says the same as `deviation.deviation_on_device`, and reads both results once. It takes numbers for finite:
-what is not makes the largest deviation of a program nan, and such a program looks at its part again with care.
+Numbers are taken for finite first: what is not makes the largest deviation of a program nan, and such a program looks
+at its part again with care.
 """
 
 # Triton reads annotations, so they are not postponed here, and types are Triton's own.
 import triton
 import triton.language as tl
 
-_FLOAT16, _BFLOAT16 = tl.constexpr(1), tl.constexpr(2)  # float32 is 0
+FLOAT32, FLOAT16, BFLOAT16 = range(3)
+_FLOAT16, _BFLOAT16 = tl.constexpr(FLOAT16), tl.constexpr(BFLOAT16)
 
 
 @triton.jit
@@ -64,12 +65,3 @@ def largest_deviation(
     if tl.max((best != best).to(tl.int32)) > 0:
         best = _largest_of_part(left, right, count, floor, BLOCK, True)
     tl.atomic_max(largest.to(tl.pointer_type(tl.float32)), tl.max(best))
-
-
-@triton.jit(do_not_specialize=["source", "target", "count"])
-def raise_halves(source, target, count, SOURCE: tl.constexpr, ALIGNED: tl.constexpr, BLOCK: tl.constexpr):
-    """Store `count` halves as float32."""
-    places = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    inside = places < count
-    value = tl.load(_numbers(source, SOURCE, ALIGNED) + places, mask=inside)
-    tl.store(_numbers(target, 0, True) + places, value.to(tl.float32), mask=inside)
