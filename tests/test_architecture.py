@@ -150,7 +150,12 @@ ROOMS = {
         "reproduction": {"cases", "execution", "judging", "results"},
         "": {"cases", "collection", "execution", "exhaustive", "judging", "reproduction", "results"},
     },
-    "perturb": {"perturbations": {""}, "significance": {""}, "": {"perturbations", "significance"}},
+    "perturb": {
+        "triton_launch": set(),
+        "perturbations": {""},
+        "significance": {""},
+        "": {"perturbations", "significance", "triton_launch"},
+    },
     "kernels": {
         "numba_loops": {""},
         "triton_launch": {""},

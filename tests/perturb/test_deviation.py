@@ -91,11 +91,39 @@ def test_complex_numbers_are_compared_by_their_parts():
     assert largest_deviation(torch.tensor([1 + 2j]), torch.tensor([1 + 2.5j])) == pytest.approx(0.25)
 
 
+LAYOUTS = {
+    "contiguous": lambda values: values,
+    "transposed": lambda values: values.t(),
+    "sliced": lambda values: values[:, ::2],
+    "unaligned": lambda values: values[1:].flatten()[1:],
+}
+
+
 @pytest.mark.gpu
-def test_a_device_gives_the_same(cuda):
-    left, right = torch.randn(1000), torch.randn(1000)
-    left[:2], right[:2] = torch.tensor([NAN, INF]), torch.tensor([NAN, INF])
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(
+    "dtypes",
+    [
+        *((torch.float32, torch.float32), (torch.bfloat16, torch.float32), (torch.float16, torch.float32)),
+        *((torch.bfloat16, torch.bfloat16), (torch.float16, torch.float16), (torch.float32, torch.float64)),
+    ],
+)
+def test_a_device_gives_the_same(dtypes, layout, cuda):
+    values = torch.randn(3, 1001)
+    values[2, :4] = torch.tensor([NAN, INF, -INF, 1e-7])
+    pair = values.to(dtypes[0]), (values * (1 + torch.randn(3, 1001) / 100)).to(dtypes[1])
 
-    waiting = largest_deviation(left.to(cuda), right.to(cuda))
+    waiting = largest_deviation(*(LAYOUTS[layout](each.to(cuda)) for each in pair))
 
-    assert waiting.item() == pytest.approx(largest_deviation(left, right), rel=1e-6)
+    assert 0 < waiting.item() < 1
+    assert waiting.item() == pytest.approx(largest_deviation(*map(LAYOUTS[layout], pair)), rel=1e-5)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("left", "right"), [(NAN, 1.0), (1.0, NAN), (INF, -INF), (1.0, INF), (NAN, INF)])
+def test_what_is_not_finite_is_infinitely_far_on_a_device_too(left, right, cuda):
+    values = torch.ones(5000, device=cuda)
+    original, perturbed = values.clone(), values.clone()
+    original[4999], perturbed[4999] = left, right
+
+    assert largest_deviation(original, perturbed).item() == INF

@@ -69,7 +69,7 @@ def product_in_bfloat16(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor
     """Multiply matrices; those of bfloat16 with a sum in bfloat16."""
     if left.dtype is not torch.bfloat16:
         return (left.unsqueeze(-1) * right).sum(1)
-    total = torch.zeros(left.shape[0], right.shape[1], dtype=torch.bfloat16)
+    total = torch.zeros(left.shape[0], right.shape[1], dtype=torch.bfloat16, device=left.device)
     for place in range(left.shape[1]):
         total = total + left[:, place : place + 1] * right[place]
     return total

@@ -126,6 +126,11 @@ class Dispatcher:
         return output
 
     @property
+    def needs_parents(self) -> bool:
+        """True where a listener reads the modules around calls, or is told of their own."""
+        return any(listener.needs_parents for listener in self.listeners)
+
+    @property
     def replaces_outputs(self) -> bool:
         """True where a listener may replace outputs."""
         return bool(self._replacing)

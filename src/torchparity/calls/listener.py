@@ -44,6 +44,7 @@ class Listener:
 
     replaces_outputs: ClassVar[bool] = False
     ends_training: bool = False
+    needs_parents: ClassVar[bool] = True  # without it calls may lack parents, and calls of inner modules are not told
     work: ClassVar[str] = "record"  # what it does with a call, for the sentence that is logged when it fails
 
     @cached_property

@@ -62,6 +62,12 @@ class Device(Protocol):
     def has_overflowed(self, device: torch.device) -> bool | None:
         """Return the hardware's overflow flag; None where the device has none."""
 
+    def float32_product(self, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor | None:
+        """Return the product of two matrices of float16 or bfloat16, or of two stacks of such, summed in float32.
+
+        The result is in float32 too, and has no gradient. None where the device has no kernel for that.
+        """
+
     def make_reproducible(self, *, deterministic: bool) -> None:
         """Switch off what makes two equal runs differ; `deterministic` also asks for deterministic algorithms."""
 

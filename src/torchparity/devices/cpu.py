@@ -46,6 +46,9 @@ class CpuDevice:
     def has_overflowed(self, device: torch.device) -> bool | None:
         return None
 
+    def float32_product(self, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor | None:
+        return None
+
     def make_reproducible(self, *, deterministic: bool) -> None:
         """Do nothing: `torch.use_deterministic_algorithms` is all there is."""
 

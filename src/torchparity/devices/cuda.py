@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from functools import partial
+from collections.abc import Callable
+from functools import cache, partial
 from pathlib import Path
 
 import torch
@@ -56,6 +57,13 @@ class CudaDevice:
     def has_overflowed(self, device: torch.device) -> bool | None:
         return None
 
+    def float32_product(self, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor | None:
+        is_summed_in_float16 = left.dtype is torch.float16 and torch.backends.cuda.matmul.allow_fp16_accumulation
+        if not _has_products_in_float32() or is_summed_in_float16:
+            return None
+        multiply: Callable[..., torch.Tensor] = torch.mm if left.dim() == 2 else torch.bmm
+        return multiply(left, right, out_dtype=torch.float32)
+
     def make_reproducible(self, *, deterministic: bool) -> None:
         torch.backends.cudnn.enabled = False
         torch.backends.cudnn.deterministic = True
@@ -87,6 +95,12 @@ class CudaDevice:
 
 def _is_initialized() -> bool:
     return bool(torch.cuda.is_initialized())  # type: ignore[no-untyped-call]
+
+
+@cache
+def _has_products_in_float32() -> bool:
+    """Tell whether torch's products take the dtype of their result: since 2.8, and not with ROCm."""
+    return torch.version.hip is None and hasattr(torch.ops.aten.mm, "dtype")
 
 
 def _has_tf32(operation: str) -> bool:

@@ -73,6 +73,9 @@ class NpuDevice:
         with _torch_npu().device(device):
             return bool(_torch_npu().utils.get_npu_overflow_flag())
 
+    def float32_product(self, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor | None:
+        return None
+
     def make_reproducible(self, *, deterministic: bool) -> None:
         if deterministic:
             os.environ["HCCL_DETERMINISTIC"] = "true"
@@ -93,7 +96,7 @@ class NpuDevice:
 
 def _torch_npu() -> Any:
     """Return `torch.npu`, which is there when torch_npu was imported; else None."""
-    return getattr(torch, "npu", None)
+    return vars(torch).get("npu")  # `getattr` would search for a module to import
 
 
 def _is_simulated() -> bool:

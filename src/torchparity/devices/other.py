@@ -60,6 +60,9 @@ class OtherDevice:
     def has_overflowed(self, device: torch.device) -> bool | None:
         return None
 
+    def float32_product(self, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor | None:
+        return None
+
     def make_reproducible(self, *, deterministic: bool) -> None:
         """Do nothing: no such settings are known."""
 
@@ -71,7 +74,7 @@ class OtherDevice:
 
 def _backend(kind: str) -> Any:
     """Return `torch.<type>`, None where there is none."""
-    return getattr(torch, kind, None)
+    return vars(torch).get(kind)  # `getattr` would search for a module to import
 
 
 def _private_use() -> str:

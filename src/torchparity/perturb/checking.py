@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
 from torchparity.calls import Call
+from torchparity.ops import Kind
 from torchparity.perturb.deviation import largest_deviation
 from torchparity.perturb.float_bits import unit_moved
 from torchparity.perturb.perturbations import Perturbation
-from torchparity.perturb.perturbing import Held, Perturbing, check_draws_nothing, has_written
+from torchparity.perturb.perturbing import Held, Perturbing, check_draws_nothing, has_written, lacks_low_precision
+from torchparity.perturb.raised_products import shorter_way
 from torchparity.perturb.selected_calls import SelectedCalls
-from torchparity.perturb.subject import CancelledError, Subject, call_tensors, has_plain_values, tensors_of
+from torchparity.perturb.subject import (
+    NO_LOW_PRECISION,
+    CancelledError,
+    Subject,
+    call_tensors,
+    has_plain_values,
+    tensors_of,
+)
 from torchparity.perturb.verdicts import Measured, Stage, Verdicts
 from torchparity.text import counted
 
 _MOST_REASONS = 5
+_NO_TENSOR = "its result has no tensor to compare"
+_NUMBERS = frozenset({"item", "tolist", "__bool__", "__int__", "__float__", "__complex__", "__index__"})
 # Results that say where something is: of equal elements they may name any.
 _PICKS = frozenset(
     {
@@ -37,6 +49,15 @@ class ForwardCheck(Perturbing):
     def __init__(self, calls: SelectedCalls, verdicts: Verdicts, perturbation: Perturbation) -> None:
         super().__init__(calls, verdicts)
         self._perturbation = perturbation
+
+    def reason_against(self, call: Call, tensors: Sequence[torch.Tensor]) -> str | None:
+        """Return why a call is not perturbed: also where it returns a number, or nothing is computed in halves."""
+        reason = super().reason_against(call, tensors)
+        if reason is None and call.op.kind is Kind.COMPUTES and call.op.name.rpartition(".")[2] in _NUMBERS:
+            return _NO_TENSOR
+        if reason is None and lacks_low_precision(self._perturbation.raised, tensors):
+            return NO_LOW_PRECISION
+        return reason
 
     def after(self, call: Call, state: Held, output: Any) -> None:
         """Run a call again on perturbed inputs and judge how far its result is from the original."""
@@ -58,12 +79,10 @@ class ForwardCheck(Perturbing):
             originals = call_tensors(call)
         judged = [place for place, tensor in enumerate(originals) if is_judged(call.op.name, place, tensor)]
         if not judged:
-            raise CancelledError("its result has no tensor to compare")
+            raise CancelledError(_NO_TENSOR)
         assert call.function is not None
         with torch.no_grad():
-            tensors = self._perturbation.perturbed(held.subject)
-            self.verdicts.begin(call.name)
-            again = held.run_again(call.function, tensors, self._perturbation)
+            tensors, again = self._rerun(call, call.function, held)
             results = tensors if is_written else list(tensors_of(again))
             if len(results) != len(originals):
                 raise CancelledError("it returned another number of results")
@@ -72,6 +91,17 @@ class ForwardCheck(Perturbing):
                 (place if is_several else None, originals[place], largest_deviation(originals[place], results[place]))
                 for place in judged
             ]
+
+    def _rerun(self, call: Call, function: Callable[..., Any], held: Held) -> tuple[list[torch.Tensor], Any]:
+        """Return the perturbed tensors, as the call left them, and what it returned for them."""
+        subject, mode = held.subject, self._perturbation
+        product = shorter_way(function, subject.args, subject.kwargs) if mode.raised else None
+        if product is not None and (again := held.run_again(product, subject.tensors, mode)) is not None:
+            self.verdicts.begin(call.name)
+            return subject.tensors, again
+        tensors = mode.perturbed(subject)
+        self.verdicts.begin(call.name)
+        return tensors, held.run_again(function, tensors, mode)
 
 
 def is_judged(api: str, place: int, tensor: torch.Tensor) -> bool:

@@ -9,6 +9,7 @@ import torch
 
 from torchparity.devices import device_for
 from torchparity.kernels.deviations import largest_deviation as on_host
+from torchparity.perturb.fused_deviation import fused_deviation
 from torchparity.tensors.torch_tensors import memory
 
 # Below these a number is as good as zero, or values near zero would have any relative deviation.
@@ -29,7 +30,9 @@ def largest_deviation(original: torch.Tensor, perturbed: torch.Tensor) -> torch.
     original, perturbed = original.detach(), perturbed.detach()
     is_host = perturbed.device.type == "cpu" or device_for(original.device).is_host
     if not is_host:
-        return deviation_on_device(original, perturbed.to(original.device))
+        perturbed = perturbed.to(original.device)
+        fused = fused_deviation(original, perturbed, _floor_of(original, perturbed))
+        return deviation_on_device(original, perturbed) if fused is None else fused
     return _on_host(original.cpu(), perturbed.cpu())  # comparing must not pass through a device's kernels
 
 

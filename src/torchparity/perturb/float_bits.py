@@ -53,8 +53,10 @@ def check_has_bits(subject: Subject) -> None:
 
 def unit_moved(moved: Moved, subject: Subject) -> float:
     """Return by what part of its size the coarsest input is moved that noise moves; 0 where none is."""
+    if moved == "none":
+        return 0.0
     units = [torch.finfo(tensor.dtype).eps for tensor in subject.tensors if has_bits(tensor)]
-    return max({"none": [], "first": units[:1], "all": units}[moved], default=0.0)
+    return max(units[:1] if moved == "first" else units, default=0.0)
 
 
 def bits_changed(tensor: torch.Tensor, change: BitChange) -> torch.Tensor:

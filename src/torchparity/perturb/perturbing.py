@@ -15,7 +15,7 @@ from torchparity.ops import Kind, Op
 from torchparity.perturb.perturbations import Perturbation
 from torchparity.perturb.rerunning import Autocasting, RandomState, run_again
 from torchparity.perturb.selected_calls import SelectedCalls
-from torchparity.perturb.subject import CancelledError, Subject, call_tensors, subject_of, versions_of
+from torchparity.perturb.subject import CancelledError, Raised, Subject, call_tensors, is_cast, subject_of, versions_of
 from torchparity.perturb.verdicts import Verdicts
 from torchparity.perturb.writes import may_write
 
@@ -40,6 +40,7 @@ class Perturbing(Listener, ABC):
     """Runs the selected calls again; kinds of it say with what, and what becomes of the result."""
 
     work = "perturb"
+    needs_parents = False
 
     def __init__(self, calls: SelectedCalls, verdicts: Verdicts) -> None:
         self.calls, self.verdicts = calls, verdicts
@@ -68,13 +69,23 @@ class Perturbing(Listener, ABC):
         """Hold the arguments of a call that is to be perturbed; it may overwrite them."""
         if not self.wants(call):
             return None
-        held = self.within(call.name, lambda: self._held(call))
-        if held is not None and not held.subject.tensors:
-            self.verdicts.cannot_take(call.op.name, call.name, was_asked_for=self.calls.is_narrowed)
-            held = None
+        tensors = self.within(call.name, lambda: call_tensors(call))
+        held = None if tensors is None else self._taken(call, tensors)
         if held is None:
             self.give_back(call)
         return held
+
+    def _taken(self, call: Call, tensors: list[torch.Tensor]) -> Held | None:
+        """Return what is held of a call; None where there is a reason against it, which is noted."""
+        reason = self.reason_against(call, tensors)
+        if reason is not None:
+            self.verdicts.cancel(call.name, reason)
+        elif not tensors:
+            self.verdicts.cannot_take(call.op.name, call.name, was_asked_for=self.calls.is_narrowed)
+        else:
+            held: Held | None = self.within(call.name, lambda: self._held(call, tensors))
+            return held
+        return None
 
     def give_back(self, call: Call) -> None:
         """Let another call take the place of one that could not be perturbed."""
@@ -102,17 +113,26 @@ class Perturbing(Listener, ABC):
             return None
         return done
 
-    def _held(self, call: Call) -> Held:
+    def reason_against(self, call: Call, tensors: Sequence[torch.Tensor]) -> str | None:
+        """Return why a call is not perturbed, where that is known before it runs: holding it would cost for nothing."""
         if call.op.kind is Kind.COLLECTIVE:
-            raise CancelledError("a collective cannot be run again by one rank")
+            return "a collective cannot be run again by one rank"
         if call.op.leaves_unwritten:
-            raise CancelledError("it returns memory that nobody has written")
+            return "it returns memory that nobody has written"
         if call.op.name.startswith(_OF_ALL_PARAMETERS) and not self.calls.is_narrowed:
-            raise CancelledError("it works on all parameters at once; name it in 'list' to perturb it")
+            return "it works on all parameters at once; name it in 'list' to perturb it"
+        return None
+
+    def _held(self, call: Call, tensors: Sequence[torch.Tensor]) -> Held:
         is_written = may_write(call)
-        subject = subject_of(call, lambda tensor: self.copied(tensor, is_written=is_written))
-        autocasting = Autocasting([tensor.device for tensor in subject.tensors])
-        return Held(subject, RandomState(call), autocasting, versions_of(call_tensors(call)))
+        subject = subject_of(call, tensors, lambda tensor: self.copied(tensor, is_written=is_written))
+        autocasting = Autocasting([tensor.device for tensor in tensors])
+        return Held(subject, RandomState(call), autocasting, versions_of(tensors))
+
+
+def lacks_low_precision(raised: Raised, tensors: Sequence[torch.Tensor]) -> bool:
+    """Tell whether none of a call's tensors is of a dtype that is raised, nor cast to one."""
+    return bool(raised and tensors) and not any(each.dtype in raised for each in tensors) and not is_cast(tensors)
 
 
 def check_draws_nothing(held: Held) -> None:

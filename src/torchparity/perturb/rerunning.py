@@ -29,20 +29,28 @@ class RandomState:
         arguments = chain(call.args, call.kwargs.values()) if call is not None else ()
         given = [value for value in arguments if isinstance(value, torch.Generator)]
         default = [generator for device in all_devices() for generator in device.generators()]
-        self._states = [(generator, generator.get_state()) for generator in (*default, *given)]
+        states = [(generator, generator.get_state()) for generator in (*default, *given)]
+        self._states = [(generator, state, _mark_of(generator, state)) for generator, state in states]
         self._others = _other_generators() if call is not None and call.op.kind is Kind.CUSTOM else None
 
     def has_changed(self) -> bool:
         """Tell whether random numbers were drawn since."""
         if self._others is not None and self._others != _other_generators():
             return True
-        return any(not torch.equal(generator.get_state(), state) for generator, state in self._states)
+        return any(_mark_of(generator) != before for generator, _, before in self._states)
 
     def restore(self) -> None:
         """Let the generators go on from here; one that nobody drew from is left alone: other threads may use it."""
-        for generator, state in self._states:
-            if not torch.equal(generator.get_state(), state):
+        for generator, state, before in self._states:
+            if _mark_of(generator) != before:
                 generator.set_state(state)
+
+
+def _mark_of(generator: torch.Generator, state: torch.Tensor | None = None) -> object:
+    """Return what changes whenever a generator draws: of CUDA two numbers, of others their state as bytes."""
+    if generator.device.type == "cuda":
+        return generator.initial_seed(), generator.get_offset()
+    return (generator.get_state() if state is None else state).numpy().tobytes()
 
 
 def _other_generators() -> tuple[object, object]:

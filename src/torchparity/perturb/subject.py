@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Literal
 
 import torch
@@ -14,6 +15,9 @@ from torchparity.perturb.autocast import is_autocasting
 
 Change = Callable[[Any], Any]
 Moved = Literal["none", "first", "all"]  # of the floating-point tensors of a call
+Raised = Mapping[torch.dtype, torch.dtype]  # dtypes, and those that take their place
+NO_LOW_PRECISION = "it has no low-precision input"
+NOTHING_RAISED: Raised = MappingProxyType({})
 
 
 class CancelledError(Exception):
@@ -41,9 +45,11 @@ class Subject:
         return args, {key: mapped(value, replaced) for key, value in self.kwargs.items()}
 
 
-def subject_of(call: Call, stand_in: Change) -> Subject:
-    """Return a call's arguments with other tensors, as `stand_in` makes them; refuse kinds that cannot be copied."""
-    found = call_tensors(call)
+def subject_of(call: Call, found: Sequence[torch.Tensor], stand_in: Change) -> Subject:
+    """Return a call's arguments with other tensors than those `found` among them, as `stand_in` makes them.
+
+    Refuses kinds that cannot be copied.
+    """
     for tensor in found:
         _check_kind(tensor)
     copies = {id(tensor): stand_in(tensor) for tensor in found}
@@ -53,8 +59,12 @@ def subject_of(call: Call, stand_in: Change) -> Subject:
 
     args = [mapped(value, copied) for value in call.args]
     kwargs = {key: mapped(value, copied) for key, value in call.kwargs.items()}
-    kinds = {tensor.device.type for tensor in found if tensor.is_floating_point()}
-    return Subject(call.op.name, args, kwargs, list(copies.values()), any(map(is_autocasting, kinds)))
+    return Subject(call.op.name, args, kwargs, list(copies.values()), is_cast(found))
+
+
+def is_cast(tensors: Iterable[torch.Tensor]) -> bool:
+    """Tell whether autocast is on where one of some tensors is that it would cast."""
+    return any(map(is_autocasting, {tensor.device.type for tensor in tensors if tensor.is_floating_point()}))
 
 
 def call_tensors(call: Call) -> list[torch.Tensor]:

@@ -6,9 +6,8 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 
@@ -23,8 +22,7 @@ _MOST_WAITING = 512  # deviations that are sent for together
 Stage = Literal["forward", "backward"]
 
 
-@dataclass(frozen=True)
-class Measured:
+class Measured(NamedTuple):
     """One result of a perturbed call; `dtype` and `shape` are those of the input, `output_dtype` is the result's."""
 
     api: str

@@ -71,9 +71,10 @@ class ModuleInterceptor:
     """Hooks the modules of one or several models between `attach` and `detach`.
 
     All listeners are told of the calls where `is_heard` is set, else those that are interested in
-    modules. The stack of open modules gives each call its parents. While it is paused no module is
-    entered. A thread has the `mode` that sees APIs only where it was put on its stack; in other
-    threads than the one that attached, the outermost module brings it along.
+    modules. The stack of open modules gives each call its parents; where no listener reads them only
+    the models themselves are hooked. While it is paused no module is entered. A thread has the `mode`
+    that sees APIs only where it was put on its stack; in other threads than the one that attached, the
+    outermost module brings it along.
     """
 
     def __init__(self, dispatcher: Dispatcher, mode: ApiMode, *, is_heard: bool = False) -> None:
@@ -88,14 +89,16 @@ class ModuleInterceptor:
         self._scripted: dict[str, None] = {}
 
     def attach(self, models: nn.Module | Sequence[nn.Module]) -> None:
-        """Hook every module; those that are hooked already stay as they are."""
+        """Hook every module, or the outermost; those that are hooked already stay as they are."""
         self._attached_in = threading.get_ident()
+        outermost = {id(model) for model in ([models] if isinstance(models, nn.Module) else models)}
         for module, name in named_modules(models):
             if not takes_hooks(module):
                 self._scripted.setdefault(name.rpartition(".")[0])
             elif self.name_of(module) is None:
                 self._names[id(module)] = weakref.ref(module), name
-                self._hook(module, name)
+                if self._dispatcher.needs_parents or id(module) in outermost:
+                    self._hook(module, name)
 
     def sentences(self) -> list[str]:
         outermost = [name for name in self._scripted if name.rpartition(".")[0] not in self._scripted]

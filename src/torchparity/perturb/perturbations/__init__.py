@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import torch
 
 from torchparity import plugins
-from torchparity.perturb.subject import Moved, Subject
+from torchparity.perturb.subject import Moved, Raised, Subject
 
 _FOLDER = "perturb.perturbations"
 
@@ -22,6 +22,7 @@ class Perturbation(Protocol):
     name: str
     is_differentiable: bool  # gradients flow through it to the original inputs: it can serve as a fix
     leaves_autocast: bool  # the API runs without autocast, which would undo the change
+    raised: Raised  # dtypes, and those that take their place; {} where it changes anything else too
     moved: Moved  # tensors that it moves by a unit in their last place, which results cannot but follow
 
     def perturbed(self, subject: Subject) -> list[torch.Tensor]:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from torchparity.perturb.float_bits import with_noise
-from torchparity.perturb.subject import Moved, Subject
+from torchparity.perturb.subject import NOTHING_RAISED, Moved, Subject
 
 # The bits of a float, read as an integer without its sign, count its distance from zero in units of the last place.
 
@@ -27,6 +27,7 @@ class AddNoise:
     name = "add_noise"
     is_differentiable = False
     leaves_autocast = False
+    raised = NOTHING_RAISED
     moved: Moved = "all"
 
     def perturbed(self, subject: Subject) -> list[torch.Tensor]:

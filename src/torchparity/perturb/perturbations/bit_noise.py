@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from torchparity.perturb.float_bits import with_noise
-from torchparity.perturb.subject import Moved, Subject
+from torchparity.perturb.subject import NOTHING_RAISED, Moved, Subject
 
 
 class BitNoise:
@@ -16,6 +16,7 @@ class BitNoise:
     name = "bit_noise"
     is_differentiable = False
     leaves_autocast = False
+    raised = NOTHING_RAISED
     moved: Moved = "first"
 
     def perturbed(self, subject: Subject) -> list[torch.Tensor]:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from torchparity.perturb.float_bits import check_has_floats
-from torchparity.perturb.subject import CancelledError, Moved, Subject
+from torchparity.perturb.subject import NOTHING_RAISED, CancelledError, Moved, Subject
 
 # Functions of the elements of one tensor in any order, by where their dimensions stand among the arguments.
 _REDUCTIONS = {
@@ -32,6 +32,7 @@ class ChangeValue:
     name = "change_value"
     is_differentiable = False
     leaves_autocast = False
+    raised = NOTHING_RAISED
     moved: Moved = "none"
 
     def perturbed(self, subject: Subject) -> list[torch.Tensor]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
 
-from torchparity.perturb.subject import CancelledError, Moved, Subject
+from torchparity.perturb.subject import NO_LOW_PRECISION, CancelledError, Moved, Raised, Subject
 
 RAISED = {torch.float16: torch.float32, torch.bfloat16: torch.float32}
 WITH_FLOAT32 = {**RAISED, torch.float32: torch.float64}
@@ -21,21 +20,21 @@ class ImprovePrecision:
     leaves_autocast = True
     moved: Moved = "none"
 
-    def __init__(self, raised: Mapping[torch.dtype, torch.dtype] = RAISED) -> None:
-        self._raised = raised
+    def __init__(self, raised: Raised = RAISED) -> None:
+        self.raised = raised
 
     def perturbed(self, subject: Subject) -> list[torch.Tensor]:
         self._check_low_precision(subject)
-        return [tensor.to(self._raised.get(tensor.dtype, tensor.dtype)) for tensor in subject.tensors]
+        return [tensor.to(self.raised.get(tensor.dtype, tensor.dtype)) for tensor in subject.tensors]
 
     def changed(self, value: Any) -> Any:
-        return self._raised.get(value, value) if isinstance(value, torch.dtype) else value
+        return self.raised.get(value, value) if isinstance(value, torch.dtype) else value
 
     def _check_low_precision(self, subject: Subject) -> None:
         """Raise where nothing is computed in low precision: neither by its inputs nor by autocast."""
-        has_low = any(tensor.dtype in self._raised for tensor in subject.tensors)
+        has_low = any(tensor.dtype in self.raised for tensor in subject.tensors)
         if not has_low and not subject.is_autocast:
-            raise CancelledError("it has no low-precision input")
+            raise CancelledError(NO_LOW_PRECISION)
         if not any(tensor.numel() for tensor in subject.tensors if tensor.is_floating_point()):
             raise CancelledError("its input is empty")
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from torchparity.perturb.subject import CancelledError, Moved, Subject
+from torchparity.perturb.subject import NOTHING_RAISED, CancelledError, Moved, Subject
 
 
 class NoChange:
@@ -15,6 +15,7 @@ class NoChange:
     name = "no_change"
     is_differentiable = False
     leaves_autocast = False
+    raised = NOTHING_RAISED
     moved: Moved = "none"
 
     def perturbed(self, subject: Subject) -> list[torch.Tensor]:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from torchparity.perturb.perturbations.improve_precision import RAISED
-from torchparity.perturb.subject import CancelledError, Moved, Subject
+from torchparity.perturb.subject import NOTHING_RAISED, CancelledError, Moved, Subject
 
 _CPU = torch.device("cpu")
 
@@ -18,6 +18,7 @@ class ToCpu:
     name = "to_cpu"
     is_differentiable = True
     leaves_autocast = True
+    raised = NOTHING_RAISED
     moved: Moved = "none"
 
     def perturbed(self, subject: Subject) -> list[torch.Tensor]:

@@ -30,6 +30,8 @@ _MOST_SAID = 5
 class Significance(Perturbing):
     """Runs each call some times with random last bits, in its own precision and in float64."""
 
+    needs_parents = True
+
     def __init__(self, calls: SelectedCalls, verdicts: Verdicts, runs: int, noise: LastBits) -> None:
         super().__init__(calls, verdicts)
         self._runs, self._noise, self._truth = runs, noise, Float64()

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from torchparity.perturb.float_bits import bits_changed, check_has_bits, has_bits
-from torchparity.perturb.subject import Moved, Subject
+from torchparity.perturb.subject import NOTHING_RAISED, Moved, Subject
 
 _SEED = 0  # the same noise in every training
 
@@ -18,6 +18,7 @@ class LastBits:
     name = "significance"
     is_differentiable = False
     leaves_autocast = False
+    raised = NOTHING_RAISED
     moved: Moved = "all"
 
     def __init__(self) -> None:
@@ -44,6 +45,7 @@ class Float64:
     name = "float64"
     is_differentiable = True
     leaves_autocast = True
+    raised = NOTHING_RAISED
     moved: Moved = "none"
 
     def perturbed(self, subject: Subject) -> list[torch.Tensor]:
