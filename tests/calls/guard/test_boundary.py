@@ -144,7 +144,7 @@ def test_a_device_that_fails_after_a_step_costs_the_step_alone(tmp_path, monkeyp
             raise RuntimeError("the device is gone")
 
         if len(calls) == 2:
-            pending.wait = failing
+            pending.wait_for_rows = failing
         return pending
 
     monkeypatch.setattr(MeasurementCache, "finish_step", faulty)

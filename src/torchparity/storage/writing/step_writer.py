@@ -127,7 +127,7 @@ class StepWriter:
                 pieces = head, b', "data": {\n', b",\n".join(lines), b"\n}", self._tail(origins)
                 written += self._write_whole(name, pieces)
         self._journal.close()
-        (self._folder / JOURNAL).unlink()
+        (self._folder / JOURNAL).unlink(missing_ok=True)  # somebody may have removed the whole step
         records = sum(self._records.values())
         return StepReport(self._folder, records, written, tuple(self._left_out), self._valueless)
 
