@@ -1,4 +1,4 @@
-"""The model every capture benchmark trains: a pre-norm GPT in two sizes."""
+"""The model every capture benchmark trains: a pre-norm GPT in three sizes."""
 
 from __future__ import annotations
 
@@ -25,6 +25,8 @@ class Size:
 
 CPU = Size(layers=8, width=512, heads=8, vocabulary=8_192, batch=2, tokens=256, dtype=torch.float32)
 GPU = Size(layers=16, width=2_048, heads=16, vocabulary=32_000, batch=4, tokens=1_024, dtype=torch.bfloat16)
+LARGE = Size(layers=8, width=4_096, heads=32, vocabulary=32_000, batch=8, tokens=2_048, dtype=torch.bfloat16)
+ON_GPU = {"small": GPU, "large": LARGE}
 
 
 class Block(nn.Module):

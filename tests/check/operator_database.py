@@ -1,6 +1,6 @@
 """PyTorch's own operator database through the check: run as a program, it prints a table.
 
-    python -m tests.check.operator_database [--samples N] [--every N] [--device D] [--json FILE] [NAME ...]
+    python -m tests.check.operator_database [--samples N] [--every N] [--first N] [--device D] [--json FILE] [NAME ...]
 
 Each entry is recorded with its own samples, forward and backward, in float32 and bfloat16, and checked from its
 record: with the recorded values, and with values drawn from the recorded statistics. The recording is made on the CPU;
@@ -52,8 +52,10 @@ class Entry:
         return self.status in ("pass", "warning", "error")
 
 
-def entries(names: list[str], every: int, samples: int, device: torch.device, dtypes=DTYPES) -> list[Entry]:
-    chosen = [info for info in op_db if not names or info.formatted_name in names][::every]
+def entries(
+    names: list[str], every: int, samples: int, device: torch.device, dtypes=DTYPES, first: int = 0
+) -> list[Entry]:
+    chosen = [info for info in op_db if not names or info.formatted_name in names][first::every]
     return [entry for info in chosen for entry in _entries_of(info, samples, device, dtypes)]
 
 
@@ -144,6 +146,7 @@ def table(found: list[Entry]) -> str:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--every", type=int, default=1)
+    parser.add_argument("--first", type=int, default=0, help="entry: several processes take turns with --every")
     parser.add_argument("--samples", type=int, default=3, help="inputs of each entry")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--dtypes", default="float32,bfloat16")
@@ -152,7 +155,7 @@ if __name__ == "__main__":
     asked = parser.parse_args()
     warnings.simplefilter("ignore")
     kinds = [getattr(torch, name) for name in asked.dtypes.split(",")]
-    found = entries(asked.names, asked.every, asked.samples, torch.device(asked.device), kinds)
+    found = entries(asked.names, asked.every, asked.samples, torch.device(asked.device), kinds, asked.first)
     if asked.json:
         asked.json.write_text(json.dumps([asdict(entry) for entry in found], indent=1))
     print(table(found))

@@ -1,6 +1,6 @@
 """The zoo through the check: run as a program, it prints a table.
 
-    python -m tests.check.recorded_zoo [--device D] [--tf32]
+    python -m tests.check.recorded_zoo [--device D] [--tf32] [--dtypes float32,bfloat16]
 
 Every animal trains a step in float32, bfloat16 and float16; each call of the step is checked from its record, with
 the recorded values and with drawn ones.
@@ -100,6 +100,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--tf32", action="store_true", help="let float32 products use TF32")
+    parser.add_argument("--dtypes", default=",".join(str(dtype).removeprefix("torch.") for dtype in DTYPES))
     asked = parser.parse_args()
     warnings.simplefilter("ignore")
     if asked.tf32:
@@ -107,6 +108,6 @@ if __name__ == "__main__":
         torch.backends.cudnn.allow_tf32 = True
     else:
         torch.backends.cudnn.allow_tf32 = False
-    for kind in DTYPES:
+    for kind in (getattr(torch, name) for name in asked.dtypes.split(",")):
         for data in ("real", "random"):
             print(report(kind, data, asked.device), flush=True)
