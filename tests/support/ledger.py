@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
 import torch
+from torch.optim.optimizer import _get_value
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from torchparity.calls import ApiMode, Call
@@ -27,6 +29,7 @@ class Ledger(TorchDispatchMode):
         super().__init__()
         self.open_calls = 0
         self.is_reshaping = False
+        self.is_reading_counter = False
         self.recorded: list[str] = []
         self.unrecorded: list[str] = []
 
@@ -35,6 +38,8 @@ class Ledger(TorchDispatchMode):
         engine = torch._C._current_graph_task_id() != -1
         if name == "clone" and self.is_reshaping:
             name = "reshape"  # a copy in another order of memory: the same values
+        if name == "_local_scalar_dense" and self.is_reading_counter:
+            return func(*args, **(kwargs or {}))  # not recorded, on purpose
         if not engine and name not in FORM_ONLY:
             (self.recorded if self.open_calls else self.unrecorded).append(name)
         return func(*args, **(kwargs or {}))
@@ -59,12 +64,13 @@ def attached_ledger(monkeypatch: pytest.MonkeyPatch) -> Ledger:
         ledger.open_calls -= 1
         raised(recorder, call, state, error)
 
-    def noticing_reshapes(self: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def noticing(self: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         ledger.is_reshaping = getattr(func, "__name__", "") in ("reshape", "flatten", "contiguous")
+        ledger.is_reading_counter = sys._getframe(1).f_code is _get_value.__code__
         return every(self, func, types, args, kwargs)
 
     monkeypatch.setattr(Recorder, "before", opened)
     monkeypatch.setattr(Recorder, "after", closed)
     monkeypatch.setattr(Recorder, "raised", failed)
-    monkeypatch.setattr(ApiMode, "__torch_function__", noticing_reshapes)
+    monkeypatch.setattr(ApiMode, "__torch_function__", noticing)
     return ledger

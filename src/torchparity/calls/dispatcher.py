@@ -35,7 +35,7 @@ from torchparity.calls.guard.endings import EndingBoundary
 from torchparity.calls.guard.frames import Stack
 from torchparity.calls.guard.nesting import Nesting
 from torchparity.calls.listener import Interest, Listener
-from torchparity.naming import OPTIMIZER, RECOMPUTE_MARK
+from torchparity.naming import RECOMPUTE_MARK
 from torchparity.ops import Op
 
 
@@ -91,17 +91,6 @@ class Dispatcher:
         if call is not None:
             call.spent_before, call.began = self.boundary.spent, time.perf_counter()
         return call
-
-    def counts_only(self, op: Op, frame: FrameType) -> bool:
-        """Count a call that is no news; False where it is any.
-
-        An optimizer reads the counter of each of its parameters, which its other calls show.
-        """
-        parents = self.nesting.parents_at(frame)
-        if not parents or parents[-1] != OPTIMIZER:
-            return False
-        self.number(op.name)
-        return True
 
     def start_clock(self, call: Call) -> None:
         """Begin to measure what a call takes; outside of the boundary, whose own time is left out."""

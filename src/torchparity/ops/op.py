@@ -86,11 +86,6 @@ class Op:
         return bool(self.effects & Effect.CREATES)
 
     @cached_property
-    def reads_number(self) -> bool:
-        """True where a call computes nothing: it hands a number to Python."""
-        return self.name == "Tensor.item"
-
-    @cached_property
     def leaves_unwritten(self) -> bool:
         """True where a call returns memory that nobody has written."""
         return bool(self.effects & Effect.UNINITIALISED)

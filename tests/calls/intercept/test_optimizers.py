@@ -192,6 +192,34 @@ def test_the_counters_that_an_optimizer_reads_are_no_records(tmp_path, foreach):
     assert numbers[1] > len(weights)  # calls keep their numbers, whether or not they are recorded
 
 
+class Scaled(torch.optim.SGD):
+    """Divides each gradient by its norm, which it reads out of a tensor."""
+
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                parameter.grad.div_(parameter.grad.norm().item())
+        return super().step(closure)
+
+
+@pytest.mark.parametrize(
+    ("make", "read"),
+    [
+        pytest.param(lambda weights: Scaled(weights, lr=0.1), 1, id="a user's own"),
+        pytest.param(lambda weights: torch.optim.Adafactor(weights, foreach=False), 3, id="Adafactor"),
+    ],
+)
+def test_other_numbers_that_an_optimizer_reads_are_records(tmp_path, make, read):
+    weight = nn.Parameter(torch.ones(2))
+    optimizer = make([weight])
+    weight.grad = torch.ones(2)
+    with capture(tmp_path):
+        optimizer.step()
+
+    names = open_run(tmp_path).part().records
+    assert sum(name.startswith("Tensor.item.") for name in names) == read
+
+
 def test_what_is_read_after_an_optimizer_that_raises_is_recorded(tmp_path):
     optimizer = torch.optim.SGD([weight := nn.Parameter(torch.ones(2))], lr=0.1)
     with capture(tmp_path):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from types import CodeType
 from typing import Any
 
 import torch
+from torch.optim.optimizer import _get_value
 from torch.overrides import TorchFunctionMode
 
 from torchparity.calls.audience import Attention, Audience
@@ -19,6 +21,9 @@ from torchparity.ops import Kind, describe_function
 _OFF, _COUNTING, _LISTENING = Attention.OFF, Attention.COUNTING, Attention.LISTENING
 _NOTHING, _WRITES, _CALLS = Interest.NOTHING, Interest.WRITES, Interest.CALLS
 _BACKWARD, _COMPUTES = Kind.BACKWARD, Kind.COMPUTES
+# Torch's optimizers read the counter of each parameter, some twice, through this function. That is no news: the calls
+# that count, and those that compute with the number, are recorded.
+_READS_COUNTER: CodeType = _get_value.__code__
 
 
 class ApiMode(TorchFunctionMode):
@@ -61,9 +66,10 @@ class ApiMode(TorchFunctionMode):
         if interest is _CALLS:
             if attention is _LISTENING and not self.is_muted:
                 frame = sys._getframe(1)
-                if audience.op.reads_number and dispatcher.counts_only(audience.op, frame):
-                    return func(*args, **kwargs)
-                return dispatcher.run(audience, func, args, kwargs, frame)
+                if frame.f_code is not _READS_COUNTER:
+                    return dispatcher.run(audience, func, args, kwargs, frame)
+                dispatcher.count(audience.op.name)
+                return func(*args, **kwargs)
             dispatcher.count(audience.op.name)
         if attention is _COUNTING:
             return func(*args, **kwargs)
