@@ -184,3 +184,42 @@ def test_runs_of_different_models_are_called_so(verdict):
         int, re.match(r"(\d+) of (\d+) records pair: these look like different", found.sentence).groups()
     )
     assert 0 < paired < records / 10
+
+
+def prefixed(*, autocast=False, first=None, second=None):
+    """Return a program whose first calls round and are never cast; `first` and `second` change its linear layers."""
+
+    def program():
+        x, model = torch.randn(64, 16), nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.Linear(32, 16))
+
+        def step():
+            with (
+                torch.autocast("cpu", torch.bfloat16, enabled=autocast),
+                planted("Functional.linear.0.forward", first),
+                planted("Functional.linear.1.forward", second),
+            ):
+                model(x.sin().exp().log1p().tanh()).square().mean().backward()
+
+        return model, step
+
+    return program
+
+
+def rounded_otherwise(func, args, kwargs):
+    return func(*(value.double() for value in args), **kwargs).float()
+
+
+@TASKS
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({"autocast": True}, id="autocast"),
+        pytest.param({"first": rounded_otherwise}, id="other rounding"),
+    ],
+)
+def test_a_wrong_operator_is_named_although_an_earlier_one_rounds_otherwise_first(verdict, task, changes):
+    scaled = wrong_output(lambda y: y * 1.2)
+
+    found = verdict(prefixed(**changes, second=scaled), prefixed(), task=task)
+
+    assert (found.kind, found.first.record) == ("operator", "Functional.linear.1.forward")

@@ -58,11 +58,19 @@ class Expectations:
             returned, received, call if cast_to is None else msgspec.structs.replace(call, computes_in=cast_to)
         )
 
+    def has_other_tf32(self, record: str) -> bool:
+        """Tell whether one run alone computes a record with TF32."""
+        return len(set(self._tf32_of_runs(record))) > 1
+
     def _uses_tf32(self, record: str) -> bool:
+        return any(self._tf32_of_runs(record))
+
+    def _tf32_of_runs(self, record: str) -> list[bool]:
+        """Return for each run whether it computes a record with TF32."""
         if not self._has_tf32:
-            return False
+            return []
         keys = [_TF32_KEYS[family] for family in families_of(operator_of(record)) if family in _TF32_KEYS]
-        return any(environment.get(key) == "on" for environment in self._environments for key in keys)
+        return [any(environment.get(key) == "on" for key in keys) for environment in self._environments]
 
 
 def _autocast_dtype(environments: Sequence[Mapping[str, str]]) -> str | None:

@@ -55,6 +55,10 @@ class PartContext:
         """True where the two runs compute in different dtypes somewhere in this part."""
         return self.dtypes.differing > 0
 
+    def computes_otherwise(self, record: JudgedRecord) -> bool:
+        """Tell whether the two runs compute a record in different dtypes, or with TF32 in one of them alone."""
+        return differing_dtypes([record.items]).differing > 0 or self.expectations.has_other_tf32(record.name)
+
     def ancestors(self, name: str) -> list[JudgedRecord]:
         """Return the pairs of records that a record which only one run has was computed from, in any step."""
         if name not in self._ancestors:

@@ -231,9 +231,14 @@ class RankSearch:
         return 0.0 if self._is_equal_so_far else ROUNDED_NUMBER
 
     def _traced_back(self, context: PartContext, record: JudgedRecord, found: Finding) -> Finding:
-        """Return the first record that is not bit-equal where many before it are, instead of one that exceeds it."""
+        """Return the first record that is not bit-equal where many before it are, instead of one that exceeds it.
+
+        Not where that one is off by more than a call makes of what grows from call to call: it is wrong itself.
+        """
         first = self._first_unequal
         if first is None or first[2] < FEWEST_EQUAL_CALLS or first[0].name not in context.by_name:
+            return found
+        if found.deviation > GAIN_OF_A_CALL * found.expected:
             return found
         origin, entry, _ = first
         if context.by_name[origin.name] is not origin:
@@ -246,7 +251,7 @@ class RankSearch:
             return
         if self._is_equal_so_far and record.has_equal_inputs and record.returned and self._first_unequal is None:
             worst = max(record.returned, key=lambda entry: entry.deviation or 0.0)
-            if worst.deviation:
+            if worst.deviation and not context.computes_otherwise(record):
                 self._first_unequal = record, worst, self._equal_calls
         if record.returned and not returns_raw_memory(record.name):
             self._is_equal_so_far = False
