@@ -35,6 +35,7 @@ from torchparity.calls.guard.endings import EndingBoundary
 from torchparity.calls.guard.frames import Stack
 from torchparity.calls.guard.nesting import Nesting
 from torchparity.calls.listener import Interest, Listener
+from torchparity.calls.memory_events import MemoryEvents
 from torchparity.naming import RECOMPUTE_MARK
 from torchparity.ops import Op
 
@@ -44,6 +45,7 @@ class Dispatcher:
 
     def __init__(self, *listeners: Listener) -> None:
         self.listeners = listeners
+        self.memory = MemoryEvents(listeners)
         self._replacing = tuple(listener for listener in listeners if listener.replaces_outputs)
         self._ending = tuple(listener for listener in listeners if listener.ends_training)
         self.boundary = Boundary()
@@ -145,41 +147,6 @@ class Dispatcher:
     def count(self, name: str) -> None:
         """Count a call that nobody is told of."""
         self.boundary.run(name, self.number, name)
-
-    def exposed(self, what: str, tensors: Sequence[torch.Tensor]) -> None:
-        """Tell that memory is handed out, which may from now on be written without a new version."""
-        for listener in self.listeners:
-            guarded(listener.failures, what, listener.exposed, tensors)
-
-    def lent(self, what: str, tensors: Sequence[torch.Tensor]) -> None:
-        """Tell that a transfer may write memory until it is done."""
-        for listener in self.listeners:
-            guarded(listener.failures, what, listener.lent, tensors)
-
-    def returned(self, what: str, tensors: Sequence[torch.Tensor]) -> None:
-        """Tell that a transfer is done with memory that was lent to it."""
-        for listener in self.listeners:
-            guarded(listener.failures, what, listener.returned, tensors)
-
-    def wrote(self, op: Op, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
-        """Tell that a call which nobody listened to may have written into its arguments."""
-        for listener in self.listeners:
-            guarded(listener.failures, op.name, listener.wrote, op, args, kwargs)
-
-    def passed(self, op: Op, args: Sequence[Any], kwargs: dict[str, Any], output: Any) -> None:
-        """Tell that a call which nobody listened to may have made new memory of its arguments."""
-        for listener in self.listeners:
-            guarded(listener.failures, op.name, listener.passed, op, args, kwargs, output)
-
-    def ran_unseen(self, what: str, *, only_backward: bool) -> None:
-        """Tell that calls were made which no interceptor sees."""
-        for listener in self.listeners:
-            guarded(listener.failures, what, partial(listener.ran_unseen, only_backward=only_backward))
-
-    def wrote_unseen(self, what: str) -> None:
-        """Tell that any memory may have been written by something that no interceptor sees."""
-        for listener in self.listeners:
-            guarded(listener.failures, what, listener.wrote_unseen)
 
     def parameter_gradient(
         self, module: str, parameter: str, event: int, gradient: torch.Tensor | None, *, only_called: bool
@@ -321,7 +288,7 @@ class Dispatcher:
         return next((ending for ending in endings if isinstance(ending, Exception)), None)
 
     def _optimizer_was_interrupted(self) -> None:
-        self.wrote_unseen("optimizer")
+        self.memory.wrote_unseen("optimizer")
 
     def _is_recomputing(self) -> bool:
         """Tell recomputation from a backward that makes a graph of its own, in which gradients are on too."""

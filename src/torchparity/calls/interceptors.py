@@ -53,7 +53,7 @@ class Interceptors:
         self._collectives.attach()
         self._unmute_apis()
         # Nobody saw what was done since the last time.
-        self._dispatcher.boundary.run("start", self._dispatcher.wrote_unseen, "start")
+        self._dispatcher.boundary.run("start", self._dispatcher.memory.wrote_unseen, "start")
         self._compiled.attach()
         self._cuda_graphs.attach()
         self._fast_paths.attach()
@@ -101,7 +101,7 @@ class Interceptors:
         if self._modules.is_paused:
             self._modules.is_paused = False
             self._one_module.detach_calls()
-            self._dispatcher.boundary.run("module_dump_end", self._dispatcher.wrote_unseen, "module_dump_end")
+            self._dispatcher.boundary.run("module_dump_end", self._dispatcher.memory.wrote_unseen, "module_dump_end")
             self._unmute_apis()
 
     def register(self, owner: Any, api: str, prefix: str | None) -> None:

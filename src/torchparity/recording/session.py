@@ -253,7 +253,7 @@ class Session:
 
     def _begin_tokens(self) -> None:
         # Nobody saw what was done since start.
-        self._dispatcher.boundary.run("token_range", self._dispatcher.wrote_unseen, "token_range")
+        self._dispatcher.boundary.run("token_range", self._dispatcher.memory.wrote_unseen, "token_range")
         self._dispatcher.attention = Attention.LISTENING
         self._has_tokens = True
 

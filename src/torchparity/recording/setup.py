@@ -23,7 +23,8 @@ from torchparity.recording.overflow.ptdbg import training_stop
 from torchparity.recording.overflow.recorder import OverflowRecorder
 from torchparity.recording.selection.requested_names import check_names, check_scope
 from torchparity.recording.selection.selection import Selection
-from torchparity.recording.step.recorder import Coverage, Recorder
+from torchparity.recording.step.coverage import Coverage
+from torchparity.recording.step.recorder import Recorder
 from torchparity.recording.writing.output import Output
 from torchparity.recording.writing.perturb_output import PerturbOutput
 from torchparity.recording.writing.step_output import StepOutput

@@ -134,7 +134,7 @@ class CompiledRegions:
         place, self._region.frame, self._region.place = self._region.place, None, None
         self._dispatcher.nesting.is_in_compiled = False
         self._put_hooks_back()
-        self._dispatcher.ran_unseen("torch.compile", only_backward=False)
+        self._dispatcher.memory.ran_unseen("torch.compile", only_backward=False)
         if self._is_listening:
             self._fast_paths.attach()
             if place is not None:

@@ -58,7 +58,7 @@ class CudaGraphs:
                     boundary.open()
                 elif name == "replay":
                     self._warn_once("replayed")
-                    boundary.run("CUDAGraph.replay", dispatcher.wrote_unseen, "CUDAGraph.replay")
+                    boundary.run("CUDAGraph.replay", dispatcher.memory.wrote_unseen, "CUDAGraph.replay")
 
         return watched
 

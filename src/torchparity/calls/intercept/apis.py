@@ -84,18 +84,18 @@ class ApiMode(TorchFunctionMode):
         """Make a call that nobody listens to, and report what it may have done to memory."""
         op, dispatcher = audience.op, self._dispatcher
         if op.kind is _BACKWARD:
-            dispatcher.ran_unseen(op.name, only_backward=True)
+            dispatcher.memory.ran_unseen(op.name, only_backward=True)
             with self._backward_entry.open():
                 return func(*args, **kwargs)
         if op.exposes:
             tensors = [value for value in args if isinstance(value, torch.Tensor)]
-            dispatcher.boundary.run(op.name, dispatcher.exposed, op.name, tensors)
+            dispatcher.boundary.run(op.name, dispatcher.memory.exposed, op.name, tensors)
         output = func(*args, **kwargs)
         if op.writes or "out" in kwargs:
-            dispatcher.boundary.run(op.name, dispatcher.wrote, op, args, kwargs)
+            dispatcher.boundary.run(op.name, dispatcher.memory.wrote, op, args, kwargs)
         # A view of the same memory, which nearly all that may copy return, is no news.
         if op.kind is _COMPUTES or (op.may_copy and isinstance(output, torch.Tensor) and not output._is_view()):
-            dispatcher.boundary.run(op.name, dispatcher.passed, op, args, kwargs, output)
+            dispatcher.boundary.run(op.name, dispatcher.memory.passed, op, args, kwargs, output)
         return output
 
 

@@ -177,7 +177,7 @@ class CollectiveInterceptor:
         tensors = list(tensors_in([*call.args, *call.kwargs.values()]))
         written = certain_writes(call.op, call.args, call.kwargs)
         lent = tensors if written is None else list(tensors_in(written))
-        self._dispatcher.lent(call.name, lent)
+        self._dispatcher.memory.lent(call.name, lent)
         self._transfers.append(_Transfer(call, handles, tensors, [tensor._version for tensor in tensors], lent))
 
     def _settle_transfers(self) -> None:
@@ -188,7 +188,7 @@ class CollectiveInterceptor:
         for transfer in list(self._transfers):
             if transfer.is_done():
                 self._transfers.remove(transfer)
-                self._dispatcher.returned(transfer.call.name, transfer.lent)
+                self._dispatcher.memory.returned(transfer.call.name, transfer.lent)
                 is_untouched = [tensor._version for tensor in transfer.tensors] == transfer.versions
                 if not is_untouched:
                     transfer.call.inputs.let_go()
@@ -200,9 +200,9 @@ class CollectiveInterceptor:
         """Report what a collective that nobody listens to wrote, or will write at some time from now on."""
         dispatcher, name = self._dispatcher, audience.op.name
         if is_under_way:
-            dispatcher.boundary.run(name, dispatcher.exposed, name, list(tensors_in([*args, *kwargs.values()])))
+            dispatcher.boundary.run(name, dispatcher.memory.exposed, name, list(tensors_in([*args, *kwargs.values()])))
         else:
-            dispatcher.boundary.run(name, dispatcher.wrote, audience.op, args, kwargs)
+            dispatcher.boundary.run(name, dispatcher.memory.wrote, audience.op, args, kwargs)
 
 
 def _written_arguments(call: Call) -> tuple[Any, ...]:

@@ -190,7 +190,7 @@ class ModuleInterceptor:
         stack = Stack(frame)
         self._close_interrupted(stack)
         if nesting.is_in_optimizer:
-            dispatcher.wrote_unseen(name)  # its closure calls us, after it may have written
+            dispatcher.memory.wrote_unseen(name)  # its closure calls us, after it may have written
         parents = tuple(nesting.parents)
         # First of all: whatever fails below, the module is open, and `_leave` will come.
         opened = self._open(module, f"{name}.forward.{number}{mark}", stack, frame)

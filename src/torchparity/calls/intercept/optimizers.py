@@ -41,4 +41,4 @@ class OptimizerInterceptor:
     def _left(self, optimizer: Any) -> None:
         self._dispatcher.nesting.leave_optimizer()
         if not self._sees_calls or not type(optimizer).__module__.startswith("torch.optim."):
-            self._dispatcher.wrote_unseen("optimizer")
+            self._dispatcher.memory.wrote_unseen("optimizer")

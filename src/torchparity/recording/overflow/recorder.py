@@ -29,9 +29,10 @@ from torchparity.recording.overflow.finiteness import has_nonfinite
 from torchparity.recording.overflow.flags import OverflowFlags
 from torchparity.recording.overflow.loss_scaling import LossScaling
 from torchparity.recording.selection.selection import Selection
+from torchparity.recording.step.coverage import Coverage
 from torchparity.recording.step.drafts import Draft
 from torchparity.recording.step.pending_step import PendingStep
-from torchparity.recording.step.recorder import Coverage, Recorder
+from torchparity.recording.step.recorder import Recorder
 from torchparity.records import StackGroup
 
 _log = logging.getLogger("torchparity")

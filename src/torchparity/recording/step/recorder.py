@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
@@ -23,6 +22,7 @@ from torchparity.recording.measuring.observed import ObservedTensor
 from torchparity.recording.selection.selection import Plan, Selection
 from torchparity.recording.step.autocast_use import AutocastUse
 from torchparity.recording.step.call_lineage import CallLineage
+from torchparity.recording.step.coverage import Coverage
 from torchparity.recording.step.drafts import Draft
 from torchparity.recording.step.pending_step import PendingStep
 from torchparity.recording.step.step_text import StepEncoder
@@ -44,23 +44,6 @@ class NameTakenError(Exception):
 
     def __init__(self, name: str) -> None:
         super().__init__(f"the step has a record {name[:200]} already; the second is left out")
-
-
-@dataclass(frozen=True)
-class Coverage:
-    """The kinds of calls that are recorded."""
-
-    apis: bool = True
-    modules: bool = False
-    views: bool = False
-    core_only: bool = False
-
-    def includes(self, op: Op) -> bool:
-        if op.kind is Kind.MODULE:
-            return self.modules
-        if op.kind is Kind.COMPUTES or op.kind is Kind.VIEWS:
-            return self.apis and (op.is_core or not self.core_only) and (self.views or op.kind is Kind.COMPUTES)
-        return self.apis and op.kind in (Kind.COLLECTIVE, Kind.CUSTOM)
 
 
 class OpenRecord(msgspec.Struct, eq=False, gc=False):
@@ -97,15 +80,7 @@ class Recorder(Listener):
         self._encoder = StepEncoder()
 
     def interest(self, op: Op) -> Interest:
-        if self._coverage.includes(op):
-            return Interest.CALLS
-        if op.kind is Kind.MODULE or (op.kind is Kind.VIEWS and not self._coverage.views and not op.exposes):
-            return Interest.EFFECTS if op.may_copy and self._coverage.apis else Interest.NOTHING
-        if op.exposes or op.writes_unversioned or (self._coverage.core_only and op.kind is Kind.COMPUTES):
-            return Interest.EFFECTS
-        if op.writes:  # whoever records no APIs looks at everything again when an optimizer ends
-            return Interest.EFFECTS if self._coverage.apis else Interest.WRITES
-        return Interest.NOTHING
+        return self._coverage.interest(op)
 
     def before(self, call: Call) -> OpenRecord | None:
         """Begin a record: observe the inputs, which the call may overwrite."""
