@@ -186,7 +186,7 @@ def test_without_a_compiler_torchs_own_operators_measure(cuda, tmp_path, monkeyp
     def refuse(*_):
         raise RuntimeError("Failed to find C compiler")
 
-    monkeypatch.setattr("torchparity.kernels.arenas.cuda.CudaArena._launch", refuse)
+    monkeypatch.setattr("torchparity.kernels.compiled_kernel.CompiledKernel.launch", refuse)
     with capture(tmp_path, level="L1", **TASKS[task]):
         torch.arange(5.0, device=cuda).add(1)
 

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any
 
 import torch
 
 from torchparity.calls import attempted
+from torchparity.kernels.compiled_kernel import ANY_INTEGER, CompiledKernel
 
 _DTYPES = frozenset({torch.float16, torch.bfloat16, torch.float32})
 _BLOCK = 2048
 _WARPS = 4
 _MOST_PROGRAMS = 2112
 _ALIGNMENT = 16  # bytes that a thread loads at a time
-_ANY_INTEGER = 1 << 40  # an argument of 64 bits, for which a kernel is compiled
 
 Launch = Callable[[int, int, int, int, float, int], None]  # addresses, count, floor, programs
 
@@ -48,18 +47,10 @@ def _compiled(index: int, original: torch.dtype, perturbed: torch.dtype, is_alig
 
     kinds = {torch.float32: deviations.FLOAT32, torch.float16: deviations.FLOAT16, torch.bfloat16: deviations.BFLOAT16}
     constants = kinds[original], kinds[perturbed], is_aligned, _BLOCK
-    with torch.cuda.device(index):  # Triton loads a kernel for the current one
-        kernel: Any = deviations.largest_deviation
-        compiled = kernel.warmup(*(_ANY_INTEGER,) * 4, 1.0, *constants, num_warps=_WARPS, grid=(1,))
-        run, function, metadata = compiled.run, compiled.function, compiled.packed_metadata
+    kernel = CompiledKernel(deviations.largest_deviation, (*(ANY_INTEGER,) * 4, 1.0), constants, index, warps=_WARPS)
 
     def launch(left: int, right: int, largest: int, count: int, floor: float, programs: int) -> None:
         stream = torch._C._cuda_getCurrentRawStream(index)
-        arguments = (left, right, largest, count, floor, *constants)
-        if torch._C._cuda_getDevice() == index:
-            run(programs, 1, 1, stream, function, metadata, None, None, None, *arguments)
-        else:
-            with torch.cuda.device(index):
-                run(programs, 1, 1, stream, function, metadata, None, None, None, *arguments)
+        kernel.launch(programs, stream, (left, right, largest, count, floor))
 
     return launch

@@ -148,6 +148,7 @@ def test_the_cuda_arena_measures_as_the_definition(together, cuda):
     tensors = [tensor.to(cuda) for tensor in cases(kinds)]
     whole = torch.arange(40_001, device=cuda, dtype=torch.bfloat16)
     tensors += [whole[1:], whole[2:40_000], torch.arange(99, dtype=torch.uint8, device=cuda)[3:]]  # odd addresses
+    tensors += [numbers(kind, 2_200_003).to(cuda) for kind in ("float32", "bfloat16", "int64")]  # chunks of two blocks
     if "torch.float8_e4m3fn" in arena.dtypes:
         tensors += [torch.randn(70_001, device=cuda).to(kind) for kind in (torch.float8_e4m3fn, torch.float8_e5m2)]
 

@@ -13,9 +13,11 @@ import torch
 from torchparity.kernels import row
 from torchparity.kernels.arenas.contract import PendingReadings
 from torchparity.kernels.arenas.cuda_buffers import Results, Stretch, Table, checksum_factors
-from torchparity.kernels.cuda_waiting import copied_to_host, wait_for
+from torchparity.kernels.arenas.cuda_joiner import RowJoiner
+from torchparity.kernels.compiled_kernel import ANY_INTEGER, CompiledKernel
+from torchparity.kernels.cuda_waiting import wait_for
 from torchparity.kernels.measured_rows import MeasuredRows, Reading
-from torchparity.kernels.numba_loops.chunk_joins import joined_checksums, joined_rows
+from torchparity.kernels.numba_loops.chunk_joins import joined_checksums
 from torchparity.kernels.statistics import statistics_of_row
 from torchparity.kernels.triton_launch import chunks
 from torchparity.kernels.triton_launch.chunks import chunk_of, programs_of
@@ -41,9 +43,9 @@ _MOST_QUEUED = 4096
 _MOST_COUNTS = 1 << 16
 _FLOAT8_SINCE = (8, 9)
 _WARPS = 4
+_REGISTERS: int | None = None  # of a thread, at most
 _ALIGNMENT = 16  # bytes that a thread loads at a time
 _ROW_BYTES = row.FIELDS * 8
-_ANY_INTEGER = 1 << 40  # an argument of 64 bits, for which a kernel is compiled
 
 _Key = tuple[int, int, bool]  # the dtype's code, an element's bytes, whether tensors begin at a multiple of 16 bytes
 
@@ -72,13 +74,13 @@ class CudaArena:
         self._keys_of = {dtype: ((*kind, False), (*kind, True)) for dtype, kind in self._kinds.items()}
         self._factors = checksum_factors(device)
         self._factors_address = self._factors.data_ptr()
-        self._compiled: dict[tuple[bool, _Key], tuple[Any, Any, Any, tuple[object, ...]]] = {}
+        self._compiled: dict[tuple[bool, _Key], CompiledKernel] = {}
         self._programs = _Programs()
         self._keys: list[_Key] = []
         self._addresses: list[int] = []
         self._counts: list[int] = []
         self._spare: list[Table] = []
-        self._copies = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        self._joiner = RowJoiner(device)
         self._current_stream = torch._C._cuda_getCurrentRawStream
         self._stream, self._table_used = -1, 0
         self._stretch = self._begin()
@@ -172,25 +174,21 @@ class CudaArena:
         return _CudaReadings(self, stretch, is_done)
 
     def read(self, stretch: Stretch) -> MeasuredRows:
-        """Return the rows of a stretch that is done; copied on a stream of its own, behind nobody's work."""
+        """Return the rows of a stretch that is done, behind nobody's work."""
         self._spare += stretch.tables  # no launch reads them any more
         stretch.tables = []
-        results = stretch.results
-        rows = np.concatenate([copied_to_host(part.rows[: part.used], self._copies).numpy() for part in results])
-        with_checksums = results if self._checksums else []
-        parts = [copied_to_host(part.checksums[: part.used], self._copies).numpy() for part in with_checksums]
-        if np.isnan(rows[:, row.NEGATIVE_INFS]).any():
-            raise RuntimeError("tensors on the device were not measured: a launch was lost")
-        counts = np.array(stretch.counts, np.int64)
-        begins = np.array(stretch.first_rows, np.int64)
-        ends = begins + programs_of(counts)
+        counts, begins = np.array(stretch.counts, np.int64), np.array(stretch.first_rows, np.int64)
+        programs = programs_of(counts)
         is_float = np.array([self._kinds[dtype][0] < chunks.INT64 for dtype in stretch.dtypes])
-        whole = joined_rows(rows, begins, ends, is_float)
+        whole = self._joiner.joined(stretch.results, begins, programs, is_float)
+        if np.isnan(whole[:, row.NEGATIVE_INFS]).any():
+            raise RuntimeError("tensors on the device were not measured: a launch was lost")
         checksums = None
-        if parts:
+        if self._checksums:
             sizes = np.array([self._kinds[dtype][1] for dtype in stretch.dtypes], np.int64)
-            remainders = np.concatenate(parts).view(np.uint32)
-            checksums = joined_checksums(remainders, begins, ends, counts, sizes, chunk_of(counts))
+            parts = [self._joiner.copied(part.checksums[: part.used]) for part in stretch.results]
+            remainders = np.concatenate(parts)
+            checksums = joined_checksums(remainders, begins, begins + programs, counts, sizes, chunk_of(counts))
         of_integers = {
             index: _of_integers(stretch.counts[index], whole[index], stretch.dtypes[index])
             for index in np.flatnonzero(~is_float).tolist()
@@ -222,7 +220,7 @@ class CudaArena:
             tensors = [self._write_table([*starts, *addresses, *counts]), number]
         checksum_row = first_checksum + (used * 4 if self._checksums else 0)
         outputs = first_row + used * _ROW_BYTES, checksum_row, self._factors_address
-        self._launch(is_few, key, all_programs, (*tensors, *outputs))
+        self._kernel(key, is_few=is_few).launch(all_programs, self._stream, (*tensors, *outputs))
         results.used = used + all_programs
         return list(accumulate(programs[:-1], initial=results.before + used))
 
@@ -265,28 +263,17 @@ class CudaArena:
             return torch.cuda.default_stream(self._device)
         return torch.cuda.ExternalStream(self._stream, self._device)  # type: ignore[no-untyped-call]
 
-    def _launch(self, is_few: bool, key: _Key, programs: int, arguments: tuple[int, ...]) -> None:
-        """Launch on this device; Triton loads a kernel for the current device, which may be another."""
-        if torch._C._cuda_getDevice() == self._index:
-            self._launch_here(is_few, key, programs, arguments)
-        else:
-            with torch.cuda.device(self._device):
-                self._launch_here(is_few, key, programs, arguments)
-
-    def _launch_here(self, is_few: bool, key: _Key, programs: int, arguments: tuple[int, ...]) -> None:
-        """Launch on the stream the tensors were added on; Triton's own launch takes the current stream."""
-        launcher = self._compiled.get((is_few, key))
-        if launcher is None:
+    def _kernel(self, key: _Key, *, is_few: bool) -> CompiledKernel:
+        kernel = self._compiled.get((is_few, key))
+        if kernel is None:
             kind, size, is_aligned = key
-            constants: tuple[object, ...] = (kind, is_aligned, self._checksums, size)
-            function = measure_few if is_few else measure_many
-            compiled = function.warmup(
-                *(_ANY_INTEGER,) * len(arguments), *constants, num_warps=_WARPS, grid=(programs,)
+            function, integers = (measure_few, 2 * FEW + 3) if is_few else (measure_many, 5)
+            constants = (kind, is_aligned, self._checksums, size)
+            kernel = CompiledKernel(
+                function, (ANY_INTEGER,) * integers, constants, self._index, warps=_WARPS, most_registers=_REGISTERS
             )
-            run = compiled.run  # loads the kernel
-            launcher = self._compiled[is_few, key] = run, compiled.function, compiled.packed_metadata, constants
-        run, function, metadata, constants = launcher
-        run(programs, 1, 1, self._stream, function, metadata, None, None, None, *arguments, *constants)
+            self._compiled[is_few, key] = kernel
+        return kernel
 
 
 class _CudaReadings:

@@ -1,4 +1,4 @@
-"""Joining the chunks that the programs of a launch measured: one row and one checksum for each tensor."""
+"""Joining the chunks that the programs of a launch measured: one checksum for each tensor."""
 
 from __future__ import annotations
 
@@ -8,29 +8,8 @@ import numpy as np
 from numba import njit
 
 from torchparity.kernels.numba_loops.crc import after_zeros, times
-from torchparity.kernels.row import MAX, MIN
 
 _ONES = np.uint32(0xFFFFFFFF)
-
-
-@njit(nogil=True, cache=True)
-def joined_rows(rows: Any, first: Any, last: Any, is_float: Any) -> Any:
-    """Return one row for each tensor, chunks added in order; extremes of integers are the bits of an int64."""
-    whole = np.empty((first.size, rows.shape[1]))
-    bits, whole_bits = rows.view(np.int64), whole.view(np.int64)
-    for tensor in range(first.size):
-        whole[tensor] = rows[first[tensor]]
-        for chunk in range(first[tensor] + 1, last[tensor]):
-            for column in range(rows.shape[1]):
-                if column not in (MAX, MIN):
-                    whole[tensor, column] += rows[chunk, column]
-            if is_float[tensor]:
-                whole[tensor, MAX] = max(whole[tensor, MAX], rows[chunk, MAX])
-                whole[tensor, MIN] = min(whole[tensor, MIN], rows[chunk, MIN])
-            else:
-                whole_bits[tensor, MAX] = max(whole_bits[tensor, MAX], bits[chunk, MAX])
-                whole_bits[tensor, MIN] = min(whole_bits[tensor, MIN], bits[chunk, MIN])
-    return whole
 
 
 @njit(nogil=True, cache=True)

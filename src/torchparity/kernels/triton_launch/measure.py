@@ -2,7 +2,7 @@
 
 A program reads one chunk and writes one row: sums in float64, extremes, counts and the
 chunk's part of the CRC-32. Nothing is added up across programs here, so the result does not
-depend on the order in which they run; `arenas/cuda.py` joins the rows on the host.
+depend on the order in which they run; `join.py` joins the rows when the step is over.
 
 A kernel is compiled for one dtype and for tensors that begin at a multiple of 16 bytes or not: both decide how many
 bytes a thread loads at a time.
