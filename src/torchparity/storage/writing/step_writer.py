@@ -211,6 +211,8 @@ class StepWriter:
         own: dict[str, object] = {"version": __version__, "run_id": self._info.run_id}
         if self._info.tool:
             own["converted_from"] = self._info.tool
+        if self._info.has_every_call:
+            own["every_call"] = True
         if self._info.environment:
             own["environment"] = self._info.environment
         if lines := list(missing):
