@@ -1,8 +1,8 @@
-"""Writing one step: records go to a journal while the step lasts, and to dump.json when it ends.
+"""Writing one step: records that are added one by one go to a journal, and all to dump.json when the step ends.
 
 dump.json is written under a temporary name and renamed, then the journal goes. A killed
-process therefore loses at most the step in hand, and most of that can be read from the
-journal.
+process therefore loses at most the step in hand, and what was added one by one can be
+read from the journal. A recording of statistics adds a whole step at once (`add_step`).
 """
 
 from __future__ import annotations
