@@ -230,6 +230,7 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     tool: str | None = None
     run_id: str | None = None
     environment: dict[str, str] = msgspec.field(default_factory=dict)  # docs/environment.md has the keys
+    has_every_call: bool = False  # of an API, with all that it received and returned: no setting leaves any out
 
 
 class StackGroup(msgspec.Struct, frozen=True):

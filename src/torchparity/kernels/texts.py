@@ -1,4 +1,4 @@
-"""The texts of tensors, from the rows that were measured, and of lines; joined by compiled code."""
+"""Texts that compiled code joins: the entries of tensors, from the rows that were measured, and lines of records."""
 
 from __future__ import annotations
 

@@ -229,3 +229,23 @@ def test_what_is_read_after_an_optimizer_that_raises_is_recorded(tmp_path):
         weight.sum().item()
 
     assert "Tensor.item.0.forward" in open_run(tmp_path).part().records
+
+
+def test_what_a_closure_reads_inside_an_optimizer_is_recorded(tmp_path):
+    optimizer = torch.optim.LBFGS([weight := nn.Parameter(torch.ones(2))], max_iter=1)
+    losses = []
+
+    def closure():
+        optimizer.zero_grad()
+        loss = (weight * weight).sum()
+        loss.backward()
+        losses.append(loss.item())
+        return loss
+
+    with capture(tmp_path):
+        optimizer.step(closure)
+
+    assert losses
+    assert [name for name in open_run(tmp_path).part().records if name.startswith("Tensor.item.")] == [
+        f"Tensor.item.{number}.forward" for number in range(len(losses))
+    ]

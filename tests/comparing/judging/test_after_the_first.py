@@ -234,6 +234,33 @@ def test_a_number_that_follows_from_what_is_ignored_is_no_difference(record, tas
     assert capsys.readouterr().out.startswith("The runs agree")
 
 
+class Scaled(nn.Module):
+    def forward(self, values, factor):
+        return values * factor
+
+
+class ScaledByItself(nn.Module):
+    """Reads a number out of a tensor and hands it to a module."""
+
+    def __init__(self):
+        super().__init__()
+        self.scaled = Scaled()
+
+    def forward(self, values):
+        return self.scaled(values, values.detach().max().item())
+
+
+def test_a_number_that_was_read_unrecorded_is_no_difference(record, capsys):
+    settings = {"statistics": {"list": ["tanh", "linear", "mul"]}}
+    programs = [("a", behind(1.5, ScaledByItself())), ("b", behind(1, ScaledByItself()))]
+    paths = [str(record(name, program, level="L1", settings=settings)) for name, program in programs]
+    capsys.readouterr()
+
+    assert main(["compare", *paths, "--ignore", SECOND]) == 0
+
+    assert "called with" not in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("task", ["statistics", "tensor"])
 @pytest.mark.parametrize(
     ("wrong", "right", "named"),

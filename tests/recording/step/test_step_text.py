@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from collections import Counter
+
 import msgspec
 import pytest
 import torch
@@ -88,6 +91,8 @@ def unusual(turn):
     torch.einsum("ij,ik->jk" if turn else "ab,ac->bc", x, x)
     torch.nn.functional.pad(x, [1, 1], value=one)
     torch._foreach_mul([torch.ones(n + 1) for n in range(9 + turn)], 2.0)
+    torch.full((2,), float("nan") if turn else float("inf"))
+    torch.sum(x, **({"dim": 0, "keepdim": True} if turn else {"keepdim": True, "dim": 0}))
 
 
 def test_the_text_of_unusual_calls(steps, tmp_path):
@@ -123,3 +128,43 @@ def test_a_record_that_no_json_can_hold_leaves_the_others(steps, tmp_path):
     encoded, left_out = StepEncoder().encode(drafts, rows)
     assert list(msgspec.json.decode(b"{" + bytes(encoded.lines) + b"}")) == ["Tensor.sin.0.forward"]
     assert [sentence.partition(" (")[0] for sentence in left_out] == ["Tensor.exp.0.forward could not be written"]
+
+
+def drafts_and_rows(steps, tmp_path, work):
+    with capture(tmp_path, level="L1"):
+        work()
+    return steps[-1]
+
+
+def test_a_record_that_shows_other_tensors_than_it_has_leaves_the_others(steps, tmp_path):
+    def work():
+        for number in range(3):
+            torch.full((number + 1,), 1.0).exp()
+
+    drafts, rows = drafts_and_rows(steps, tmp_path, work)
+    drafts[1].input_args = []
+    encoded, left_out = StepEncoder().encode(drafts, rows)
+    assert not left_out
+    assert bytes(encoded.lines).split(b",\n") == lines_one_by_one(drafts, rows)
+
+
+def test_looking_for_a_template_takes_no_longer_when_there_are_many(steps, tmp_path):
+    def work():
+        for alpha in range(400):
+            torch.add(tensor, 1, alpha=alpha)
+
+    tensor = torch.ones(2)
+    drafts, rows = drafts_and_rows(steps, tmp_path, work)
+    few, many = drafts[:40], drafts
+    assert calls_made(few, rows) * 11 > calls_made(many, rows)
+
+
+def calls_made(drafts, rows):
+    """The number of functions called while records are encoded."""
+    calls = Counter()
+    sys.setprofile(lambda frame, event, argument: calls.update([event]))
+    try:
+        StepEncoder().encode(drafts, rows)
+    finally:
+        sys.setprofile(None)
+    return calls["call"]

@@ -159,3 +159,24 @@ def test_a_disk_that_refuses_is_told_at_the_end(tmp_path):
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("torchparity: ")]
     assert "recorded 2 records in 1 step" in line
     assert "1 step not finished" in line and "file too large" in line.lower()
+
+
+@pytest.mark.parametrize(
+    ("settings", "has_every_call"),
+    [
+        pytest.param({"level": "L1"}, True, id="APIs"),
+        pytest.param({"level": "mix"}, True, id="APIs and modules"),
+        pytest.param({"level": "L0"}, False, id="modules"),
+        pytest.param({"settings": {"statistics": {"list": ["linear"]}}}, False, id="list"),
+        pytest.param({"settings": {"statistics": {"scope": ["Functional.linear.0.forward"] * 2}}}, False, id="scope"),
+        pytest.param({"settings": {"statistics": {"data_mode": ["forward"]}}}, False, id="forward"),
+        pytest.param({"settings": {"statistics": {"data_mode": ["forward", "backward"]}}}, True, id="both directions"),
+        pytest.param({"settings": {"risk_level": "CORE"}}, False, id="core"),
+    ],
+)
+def test_a_run_says_whether_it_has_every_call(tmp_path, settings, has_every_call):
+    model = torch.nn.Linear(2, 2)
+    with capture(tmp_path, model=model, **settings):
+        model(torch.ones(1, 2))
+
+    assert open_run(tmp_path).part().info.has_every_call is has_every_call

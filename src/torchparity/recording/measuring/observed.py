@@ -24,7 +24,7 @@ class Measurement(msgspec.Struct, gc=False):
     statistics: Statistics | None = None
     checksum: str | None = None
     values: SharedTensor | None = None
-    row: int = -1  # among the rows of the step, where that says all and nobody has asked for statistics
+    row: int = -1  # its number among the rows of the step, until statistics and checksum are filled in from it
 
 
 class ObservedTensor(msgspec.Struct, gc=False):

@@ -43,6 +43,7 @@ class Selection:
         self._sides = frozenset(product(directions or ("forward", "backward"), roles or ("input", "output")))
         self.takes_forwards = not directions or "forward" in directions
         self.takes_backwards = not directions or "backward" in directions
+        self.leaves_nothing_out = self.is_open and len(self._sides) == 4  # both of both directions
         self._is_inside = not self.scope
         self._has_ended = self._is_reversed = False
         self._matched: set[str] = set()

@@ -44,7 +44,6 @@ class Draft(msgspec.Struct, gc=False):
     error: str | None = None
     seconds: float | None = None
     source: Source | None = None  # of what it makes
-    op: str = ""  # whose calls mostly have the same text
     moment: int = 0  # when it was complete: records are in that order
 
     def encoded(self) -> EncodedRecord:

@@ -10,7 +10,7 @@ import numpy as np
 
 from torchparity.kernels.texts import Text
 
-_MANY = 32 << 20  # bytes, after which a recording starts over
+_MANY = 8 << 20  # bytes, which are copied for each step; after so many a recording starts over
 
 
 class Pieces:

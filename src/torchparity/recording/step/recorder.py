@@ -89,9 +89,7 @@ class Recorder(Listener):
             return self._before_unrecorded(call) if call.module is None else None
         if self.autocast.seen is None and _is_any_autocast_enabled():
             self.autocast.note()
-        draft = Draft(
-            call.name, "forward", is_recompute=call.is_recompute, in_backward=call.in_backward, op=call.op.name
-        )
+        draft = Draft(call.name, "forward", is_recompute=call.is_recompute, in_backward=call.in_backward)
         draft.source = Source(call.name, self._lineage.table, True)
         inputs = call.inputs.walked()
         if call.module is not None:
@@ -303,7 +301,6 @@ class Recorder(Listener):
                 output_kwargs=call.inputs.kwargs_form,
                 inputs={},
                 outputs={},
-                op=call.op.name,
             )
             draft.source = self._lineage.record(draft.name)
             self.add(draft, None if call.parent is None else backward_of(call.parent))

@@ -16,7 +16,7 @@ from torchparity.recording.measuring.observed import ObservedTensor
 from torchparity.recording.measuring.pending import fill
 from torchparity.recording.step.drafts import Draft
 from torchparity.recording.step.pieces import Pieces
-from torchparity.recording.step.templates import Template, make_template, shown
+from torchparity.recording.step.templates import Template, likeness, make_template, shown
 from torchparity.recording.step.tensor_texts import TensorTexts
 from torchparity.storage.encoding import EncodedRecord, EncodedStep, encode_each
 
@@ -39,9 +39,9 @@ class _Lines:
 
     def add(self, draft: Draft, template: Template, tensors: Sequence[ObservedTensor]) -> None:
         self.names.append(draft.name)
-        self.pieces += template.pieces
+        self.pieces += template
         self.fillings += map(_place, tensors)
-        self.holes.append(len(template.pieces) - 1)
+        self.holes.append(len(template) - 1)
         if draft.seconds is not None:
             self.fillings.append(self._tensors + len(self.seconds))
             self.seconds.append(round(draft.seconds, 9))
@@ -58,7 +58,7 @@ class StepEncoder:
 
     def __init__(self) -> None:
         self._pieces, self._tensors = Pieces(), TensorTexts()
-        self._templates: dict[tuple[str, str], list[Template]] = {}
+        self._templates: dict[bytes, Template] = {}  # by the likeness of records
 
     def encode(self, drafts: Sequence[Draft], rows: MeasuredRows) -> tuple[EncodedStep, list[str]]:
         """Return the records as JSON, without values, and a sentence about each that could not be encoded."""
@@ -87,20 +87,18 @@ class StepEncoder:
 
     def _template(self, draft: Draft) -> Template | None:
         """Return the template of a record; None where it needs a text of its own."""
-        key = draft.op, draft.direction
-        alike = self._templates.get(key)
-        if alike is None:
-            alike = self._templates[key] = []
-        for template in alike:
-            if template.fits(draft):
-                return template
         if draft.error is not None or draft.direction == "debug":
             return None
-        made = attempted(lambda: make_template(draft, self._pieces))
-        if isinstance(made, Exception):
+        key = attempted(partial(likeness, draft))
+        if isinstance(key, Exception):
             return None
-        alike.append(made)
-        return made
+        template = self._templates.get(key)
+        if template is None:
+            made = attempted(partial(make_template, draft, self._pieces))
+            if isinstance(made, Exception):
+                return None
+            template = self._templates[key] = made
+        return template
 
     def _joined(self, lines: _Lines, tensors: Text) -> memoryview:
         fillings = _followed_by(tensors, encode_each(lines.seconds))

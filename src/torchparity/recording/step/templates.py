@@ -10,65 +10,65 @@ from typing import Any
 
 import msgspec
 
+from torchparity.errors import InternalError
 from torchparity.recording.measuring.observed import ObservedTensor
-from torchparity.recording.step.drafts import Draft, Tensors
+from torchparity.recording.step.drafts import Draft, Observed, Tensors
 from torchparity.recording.step.pieces import Pieces
-from torchparity.records import ValueLeaf
 from torchparity.storage.encoding import argument_json, assemble_record
 
 _HOLE = b"\0"  # which no JSON text contains
 _TIME = 0.5  # stands for the seconds of a call, which are the last number of its text
 _TIME_TEXT = b'"seconds":0.5'
 
+# The pieces of a record's text, by their numbers among those of the recording. The name comes before the first, the
+# tensors between them, and before the last the time.
+Template = list[int]
 
-Slots = tuple[list[int], list[int]]
+
+def _of_range(tensors: Any) -> tuple[str, int, int]:
+    """Return what stands for a list of many tensors in a form; `range` is all that msgspec does not know in one."""
+    if type(tensors) is not range:
+        raise TypeError(type(tensors).__name__)
+    return "range", tensors.start, tensors.stop
 
 
-class Template(msgspec.Struct, gc=False):
-    """Pieces of a record's text, by their numbers among those of the recording.
+_encode_likeness = msgspec.msgpack.Encoder(enc_hook=_of_range).encode
 
-    The name comes before the first, the tensors between them, and before the last the time.
+
+def likeness(draft: Draft) -> bytes:
+    """Return what is equal for two records exactly if one template serves both; raise where a form has no bytes.
+
+    Unlike `==` it tells 0.0 from -0.0, [1] from [True] and one order of keywords from another.
     """
-
-    draft: Draft  # without its tensors: what a record must be like to have this text
-    slots: Slots | None
-    names: tuple[str, ...] | None  # of its parameters or gradients
-    exact: str | None  # where arguments that are equal may have different texts, such as 0.0 and -0.0
-    pieces: list[int]
-    has_time: bool
-
-    def fits(self, draft: Draft) -> bool:
-        """Tell whether a record has this text."""
-        like = self.draft
-        return (
-            like.input_args == draft.input_args
-            and like.output == draft.output
-            and like.input_kwargs == draft.input_kwargs
-            and like.output_kwargs == draft.output_kwargs
-            and like.is_recompute is draft.is_recompute
-            and like.in_backward is draft.in_backward
-            and like.direction == draft.direction
-            and draft.error is None
-            and self.has_time is (draft.seconds is not None)
-            and self.slots == _slots(draft)
-            and self.names == _names(draft)
-            and (self.exact is None or self.exact == repr(_arguments(draft)))
+    return _encode_likeness(
+        (
+            draft.direction,
+            draft.input_args,
+            draft.input_kwargs,
+            draft.output,
+            draft.output_kwargs,
+            draft.is_recompute,
+            draft.in_backward,
+            draft.seconds is None,
+            _slots(draft.inputs),
+            _slots(draft.outputs),
+            _names(draft),
         )
+    )
 
 
 def make_template(draft: Draft, pieces: Pieces) -> Template:
-    """Return the template of a record; raise what encoding raises where no JSON can hold it."""
-    like = msgspec.structs.replace(draft, inputs=(), outputs=(), parameters=None, gradients=None, source=None)
+    """Return the template of a record; raise where no JSON can hold it, or where it shows other tensors than it has."""
     has_time = draft.seconds is not None
     stand_in = msgspec.structs.replace(draft, seconds=_TIME if has_time else None)
     record = stand_in.record(lambda name, form, tensors: _with_holes(form, tensors))
     parts = (b": " + assemble_record(record).entry).split(_HOLE)
+    if len(parts) - 1 != len(shown(draft)):
+        raise InternalError(f"{draft.name[:200]} has {len(shown(draft))} tensors and shows {len(parts) - 1}.")
     if has_time:
         before, _, after = parts[-1].rpartition(_TIME_TEXT)
         parts[-1:] = [before + b'"seconds":', after]
-    arguments = _arguments(draft)
-    exact = repr(arguments) if _may_be_equal_and_differ(arguments) else None
-    return Template(like, _slots(draft), _names(draft), exact, list(map(pieces.add, parts)), has_time)
+    return list(map(pieces.add, parts))
 
 
 def shown(draft: Draft) -> list[ObservedTensor]:
@@ -83,32 +83,14 @@ def shown(draft: Draft) -> list[ObservedTensor]:
     return tensors
 
 
-def _slots(draft: Draft) -> Slots | None:
-    """Return the slots that have gradients in a backward record; any other record has all that its forms name."""
-    inputs, outputs = draft.inputs, draft.outputs
-    if not isinstance(inputs, dict) or not isinstance(outputs, dict):
-        return None
-    return sorted(inputs), sorted(outputs)
+def _slots(tensors: Observed) -> list[int] | int:
+    """Return the slots of the gradients that came; of any other tensors, which all are shown, how many there are."""
+    return sorted(tensors) if isinstance(tensors, dict) else len(tensors)
 
 
 def _names(draft: Draft) -> tuple[str, ...] | None:
     named = draft.gradients if draft.parameters is None else draft.parameters
     return None if named is None else tuple(named)
-
-
-def _arguments(draft: Draft) -> tuple[Any, ...]:
-    return draft.input_args, draft.input_kwargs, draft.output, draft.output_kwargs
-
-
-def _may_be_equal_and_differ(form: Any) -> bool:
-    """Tell whether a form has an argument that equals one of another text: 0.0 and -0.0, or [1] and [True]."""
-    if isinstance(form, (list, tuple)):
-        return any(map(_may_be_equal_and_differ, form))
-    if isinstance(form, dict):
-        return any(map(_may_be_equal_and_differ, form.values()))
-    if not isinstance(form, ValueLeaf):
-        return False
-    return isinstance(form.value, list) or (isinstance(form.value, float) and form.value == 0)
 
 
 def _with_holes(form: Any, tensors: Tensors) -> Any:

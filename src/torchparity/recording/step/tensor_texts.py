@@ -55,13 +55,13 @@ class TensorTexts:
             self._pieces.clear()
         _give_origins(tensors)
         columns = np.full((len(tensors), COLUMNS), ABSENT)
-        others = _told_otherwise(tensors)
+        others = _without_row(tensors)
         if not others:
             columns = self._columns(tensors, rows)
         else:
-            are_told = np.ones(len(tensors), np.bool_)
-            are_told[others] = False
-            columns[are_told] = self._columns(list(compress(tensors, are_told)), rows)
+            have_rows = np.ones(len(tensors), np.bool_)
+            have_rows[others] = False
+            columns[have_rows] = self._columns(list(compress(tensors, have_rows)), rows)
         failures: dict[int, Exception] = {}
         with self._pieces.for_a_while():
             for tensor in map(tensors.__getitem__, others):
@@ -89,8 +89,8 @@ class TensorTexts:
         return columns
 
 
-def _told_otherwise(tensors: Sequence[ObservedTensor]) -> list[int]:
-    """Return the places of the tensors that no row tells: few, and mostly none."""
+def _without_row(tensors: Sequence[ObservedTensor]) -> list[int]:
+    """Return the places of the tensors whose text does not follow from a row: few, and mostly none."""
     return [
         place
         for place, (measurement, layout, source) in enumerate(map(_measured, tensors))

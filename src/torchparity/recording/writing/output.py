@@ -19,6 +19,7 @@ from torchparity.storage import DiskUsage, RunWriter, SharedTensor, StepReport
 from torchparity.text import counted
 
 _log = logging.getLogger("torchparity")
+_WITH_APIS = ("L1", "mix")
 _WITH_VALUES = ("tensor", "overflow_check")  # tasks that keep the values of every record
 
 
@@ -50,6 +51,7 @@ class Output:
             tensor_format=tensor.tensor_format if is_tensor else "safetensors",
             overwrite=config.overwrite,
             environment=environment or {},
+            has_every_call=level in _WITH_APIS and config.risk_level != "CORE" and selection.leaves_nothing_out,
             skip_unwritable=True,
             max_bytes=config.max_bytes,
             disk_usage=disk_usage if self._has_values else None,

@@ -166,6 +166,7 @@ def _run_info(head: dict[str, Any]) -> RunInfo:
         tool=str(tool),
         run_id=str(own["run_id"]) if "run_id" in own else None,
         environment=_environment(own.get("environment")),
+        has_every_call=own.get("every_call") is True,
     )
 
 

@@ -62,6 +62,7 @@ class RunWriter:
         overwrite: bool = False,
         converted_from: str | None = None,
         environment: Mapping[str, str] = _NO_ENVIRONMENT,
+        has_every_call: bool = False,
         skip_unwritable: bool = False,
         queue_bytes: int = QUEUE_BYTES,
         max_bytes: int | None = None,
@@ -83,7 +84,12 @@ class RunWriter:
         self._thread = WritingThread(
             self._root,
             RunInfo(
-                task=task, level=level, tool=converted_from, run_id=uuid.uuid4().hex, environment=dict(environment)
+                task=task,
+                level=level,
+                tool=converted_from,
+                run_id=uuid.uuid4().hex,
+                environment=dict(environment),
+                has_every_call=has_every_call,
             ),
             tensors,
             self._space,

@@ -1,8 +1,8 @@
-"""Writing one step: records go to a journal while the step lasts, and to dump.json when it ends.
+"""Writing one step: records that are added one by one go to a journal, and all to dump.json when the step ends.
 
 dump.json is written under a temporary name and renamed, then the journal goes. A killed
-process therefore loses at most the step in hand, and most of that can be read from the
-journal.
+process therefore loses at most the step in hand, and what was added one by one can be
+read from the journal. A recording of statistics adds a whole step at once (`add_step`).
 """
 
 from __future__ import annotations
@@ -211,6 +211,8 @@ class StepWriter:
         own: dict[str, object] = {"version": __version__, "run_id": self._info.run_id}
         if self._info.tool:
             own["converted_from"] = self._info.tool
+        if self._info.has_every_call:
+            own["every_call"] = True
         if self._info.environment:
             own["environment"] = self._info.environment
         if lines := list(missing):

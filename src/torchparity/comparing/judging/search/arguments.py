@@ -13,7 +13,7 @@ from torchparity.comparing.judging.figures import LARGEST_NUMBERS, ROUNDED_TO_AN
 from torchparity.comparing.measuring.deviation import has_other_shape
 from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.comparing.pairing.items import Side
-from torchparity.records import Leaf, TensorLeaf, ValueLeaf
+from torchparity.records import Leaf, RunInfo, TensorLeaf, ValueLeaf
 
 _COMPARED = frozenset({"bool", "int", "float", "complex", "slice", "torch.Size", "str"})
 _ARRAYS = frozenset({"numpy", "__array__", "__dlpack__"})
@@ -32,7 +32,7 @@ class ArgumentDifference(msgspec.Struct, frozen=True):
 
 
 class NumbersRead:
-    """Numbers that a program has read out of tensors which differ: arguments behind them may follow from these."""
+    """Numbers that a program has, or may have, read out of tensors which differ: arguments may follow from these."""
 
     def __init__(self) -> None:
         self.has_any = False
@@ -43,9 +43,10 @@ class NumbersRead:
             is_array = operator_of(record.name) in _ARRAYS
             self.has_any = any(_tells_another_number(entry, is_array=is_array) for entry in record.items)
 
-    def follow_alone(self, records: Iterable[AloneRecord]) -> None:
-        """Take note of numbers that one run alone has read."""
-        self.has_any |= any(operator_of(entry.record.name) in _READING for entry in records)
+    def begin_step(self, runs: Iterable[RunInfo], alone: Iterable[AloneRecord]) -> None:
+        """Take note of numbers that one run alone has read, or that a recording may have left out."""
+        self.has_any |= not all(run.has_every_call for run in runs)
+        self.has_any |= any(operator_of(entry.record.name) in _READING for entry in alone)
 
 
 def _tells_another_number(entry: ItemComparison, *, is_array: bool) -> bool:

@@ -66,7 +66,7 @@ class RankSearch:
         """Look through the next step."""
         context = PartContext(part, dict(self.contexts), self._limits)
         self.contexts[part.step] = context
-        self._numbers.follow_alone(context.alone)
+        self._numbers.begin_step((part.candidate.info, part.baseline.info), context.alone)
         for record in context.records:
             self._masks.unveil(context, record)
             if not self._is_looking:
