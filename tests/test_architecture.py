@@ -186,12 +186,14 @@ TORCH_PACKAGES = {
 TORCH_FILES = {
     "integrations.pytest",  # for typing alone
     "tensors.torch_tensors",
+    "kernels.compiled_kernel",
     "kernels.cuda_waiting",
     "kernels.arenas",  # for typing alone
     "kernels.arenas.contract",  # for typing alone
     "kernels.arenas.host",  # for typing alone
     "kernels.arenas.cuda",
     "kernels.arenas.cuda_buffers",
+    "kernels.arenas.cuda_joiner",
     "kernels.arenas.device_signs",
     "kernels.arenas.portable",
 }
