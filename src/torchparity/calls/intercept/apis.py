@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from types import CodeType
 from typing import Any
 
 import torch
-from torch.optim.optimizer import _get_value
 from torch.overrides import TorchFunctionMode
 
 from torchparity.calls.audience import Attention, Audience
@@ -23,7 +23,9 @@ _NOTHING, _WRITES, _CALLS = Interest.NOTHING, Interest.WRITES, Interest.CALLS
 _BACKWARD, _COMPUTES = Kind.BACKWARD, Kind.COMPUTES
 # Torch's optimizers read the counter of each parameter, some twice, through this function. That is no news: the calls
 # that count, and those that compute with the number, are recorded.
-_READS_COUNTER: CodeType = _get_value.__code__
+_READS_COUNTER: CodeType | None = getattr(
+    getattr(import_module("torch.optim.optimizer"), "_get_value", None), "__code__", None
+)
 
 
 class ApiMode(TorchFunctionMode):
