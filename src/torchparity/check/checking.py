@@ -139,6 +139,7 @@ def _outcome(performed: Performed, name: str, values: _Values, path: str, *, exa
         result(performed.same_dtype),
         emulate if performed.can_emulate else None,
         tf32=(lambda variant: result(performed.in_tf32(variant))) if performed.can_emulate else None,
+        recurs_in_tf32=performed.recurs_in_tf32,
         is_exact=exact and is_exact(performed.case, performed.call.arguments),
     )
 

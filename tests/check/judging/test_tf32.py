@@ -75,3 +75,22 @@ def test_where_products_cannot_be_seen_the_size_must_do(times, status):
     outcome = Outcome("Torch.matrix_exp", "Torch.matrix_exp.0.forward.output.0", device.float(), TRUTH, own.float())
 
     assert judge(outcome).status is status
+
+
+@pytest.mark.parametrize(
+    ("api", "is_on", "status"),
+    [
+        pytest.param("VF.gru", True, Status.WARNING, id="a recurrence"),
+        pytest.param("VF.gru", False, Status.ERROR, id="a recurrence without TF32"),
+        pytest.param("Torch.matmul", True, Status.ERROR, id="a product"),
+    ],
+)
+def test_in_a_recurrence_a_device_that_is_set_so_may_use_tf32_for_some_products(api, is_on, status):
+    noise = 2**-12 * TRUTH.square().mean().sqrt() * numbers(64, 64, seed=4).clamp(-2, 2)
+    device = (TRUTH + noise).float()
+
+    judged = judge(
+        Outcome(api, f"{api}.0.forward.output.0", device, TRUTH, LEFT @ RIGHT, tf32=variants, recurs_in_tf32=is_on)
+    )
+
+    assert (judged.status, "TF32" in judged.message) == (status, status is Status.WARNING)

@@ -16,6 +16,7 @@ from torchparity.check.execution.precision import Emulated, Way, reference_way
 from torchparity.check.execution.results import Results
 from torchparity.check.execution.running import Call, first_line, run
 from torchparity.check.execution.seeds import GradientSeeds
+from torchparity.devices import device_for
 from torchparity.naming import flatten
 from torchparity.ops import describe_function
 from torchparity.records import LEAF_TYPES, TensorLeaf
@@ -33,6 +34,7 @@ class Performed:
     reference: Results
     same_dtype: Results | None
     note: str = ""  # a sentence for the row
+    recurs_in_tf32: bool = False  # the device is set to use TF32 in recurrences
 
     @cached_property
     def reference_way(self) -> Way:
@@ -90,7 +92,12 @@ def perform(case: Case, function: Callable[..., Any], device: torch.device) -> P
     if isinstance(same_dtype, Exception):
         same_dtype = None
     note = _OUT_HAS_NO_GRADIENT if has_out and case.backward is not None else ""
-    return Performed(case, call, on_device, reference, same_dtype, note)
+    return Performed(case, call, on_device, reference, same_dtype, note, _recurs_in_tf32(device))
+
+
+def _recurs_in_tf32(device: torch.device) -> bool:
+    setting = device_for(device).settings().get("tf32.rnn")
+    return setting is not None and bool(setting())
 
 
 def _arguments(case: Case) -> Arguments:

@@ -40,6 +40,7 @@ class Outcome:
     emulate: Emulate | None = None
     pick: Pick | None = None  # gives the values that indices choose, None for indices that no right kernel returns
     tf32: Emulate | None = None  # gives the reference with its products in a variant (0, 1, …) of TF32
+    recurs_in_tf32: bool = False  # the device is set to use TF32 in recurrences, for whichever of their products
     solves: Callable[[], bool] | None = None  # tells whether free vectors solve the equation that defines them
     is_exact: bool = False  # it moves or selects numbers, and makes no new ones
 

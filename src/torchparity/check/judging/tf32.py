@@ -25,14 +25,18 @@ def can_be_tf32(api: str, form: FloatFormat) -> bool:
 def is_tf32(outcome: Outcome, device: Values, metrics: Metrics, multiple: float, explanation: Explanation) -> bool:
     """Tell whether errors are those of TF32; `multiple` is that of the RMSE to float32's own.
 
-    Where the products of an API cannot be seen, the size of its errors must do.
+    Where the products of an API cannot be seen, the size of its errors must do. So it must in a recurrence on a device
+    that is set to use TF32 there: cuDNN uses it for some of the products and not for others.
     """
     if explanation.excess > _EXCESS or metrics.nonfinite_error_rate:
         return False
+    least, most = _SIZE_RECURRENT if is_recurrent(outcome.api) else _SIZE
+    has_its_size = least <= multiple <= most
     if hides_products(outcome.api):
-        least, most = _SIZE_RECURRENT if is_recurrent(outcome.api) else _SIZE
-        return least <= multiple <= most
-    return any(_is_explained(device, result, metrics) for result in _variants(outcome))
+        return has_its_size
+    if any(_is_explained(device, result, metrics) for result in _variants(outcome)):
+        return True
+    return has_its_size and outcome.recurs_in_tf32 and is_recurrent(outcome.api)
 
 
 def _variants(outcome: Outcome) -> list[Values]:
