@@ -1,4 +1,4 @@
-"""Modules while a training is perturbed: what threads and backward call is seen."""
+"""Modules while a training is perturbed: none inside of the model is hooked, and threads and backward are seen."""
 
 from __future__ import annotations
 
@@ -22,30 +22,31 @@ def watched(folder, model, work, **fields):
     PrecisionDebugger.close()
 
 
-def in_a_thread(work):
-    thread = Thread(target=work)
-    thread.start()
-    thread.join()
+def hooks_of(module):
+    return [*module._forward_hooks, *module._forward_pre_hooks]
+
+
+def test_modules_inside_of_a_model_have_no_hooks_of_ours(tmp_path):
+    model, found = nn.Sequential(nn.Linear(2, 2), nn.GELU()), []
+
+    watched(tmp_path, model, lambda: found.extend(map(hooks_of, model)), pert_mode="bit_noise")
+    assert found == [[], []]
+
+    watched(tmp_path, model, lambda: found.extend(map(hooks_of, model)), significance=2)
+    assert all(found[2:])
 
 
 def test_a_model_that_another_thread_calls_is_perturbed(tmp_path, capsys):
     model = nn.Sequential(nn.Linear(2, 2), nn.GELU())
 
-    watched(tmp_path, model, lambda: in_a_thread(lambda: model(torch.ones(1, 2))), pert_mode="bit_noise")
+    def in_a_thread():
+        thread = Thread(target=lambda: model(torch.ones(1, 2)))
+        thread.start()
+        thread.join()
+
+    watched(tmp_path, model, in_a_thread, pert_mode="bit_noise")
 
     assert capsys.readouterr().out.startswith("torchparity: perturbed 2 calls")
-
-
-def test_a_module_inside_that_another_thread_calls_is_perturbed(tmp_path, capsys):
-    model = nn.Sequential(nn.Sequential(nn.Linear(2, 2), nn.GELU()), nn.Linear(2, 2))
-
-    def in_stages():
-        in_a_thread(lambda: model[0](torch.ones(1, 2)))
-        model[1](torch.ones(1, 2))
-
-    watched(tmp_path, model, in_stages, pert_mode="bit_noise")
-
-    assert capsys.readouterr().out.startswith("torchparity: perturbed 3 calls")
 
 
 class Checkpointed(nn.Module):

@@ -6,7 +6,6 @@ import sys
 import threading
 import weakref
 from collections.abc import Iterator, Sequence
-from threading import get_ident
 from types import FrameType
 from typing import Any
 
@@ -73,9 +72,9 @@ class ModuleInterceptor:
 
     All listeners are told of the calls where `is_heard` is set, else those that are interested in
     modules. The stack of open modules gives each call its parents; where no listener reads them only
-    the models themselves are entered. While it is paused no module is entered. A thread has the `mode`
+    the models themselves are hooked. While it is paused no module is entered. A thread has the `mode`
     that sees APIs only where it was put on its stack; in other threads than the one that attached, the
-    outermost module that is called there brings it along, and any may be that.
+    outermost module brings it along.
     """
 
     def __init__(self, dispatcher: Dispatcher, mode: ApiMode, *, is_heard: bool = False) -> None:
@@ -90,16 +89,16 @@ class ModuleInterceptor:
         self._scripted: dict[str, None] = {}
 
     def attach(self, models: nn.Module | Sequence[nn.Module]) -> None:
-        """Hook every module; those that are hooked already stay as they are."""
-        self._attached_in = get_ident()
+        """Hook every module, or the outermost; those that are hooked already stay as they are."""
+        self._attached_in = threading.get_ident()
         outermost = {id(model) for model in ([models] if isinstance(models, nn.Module) else models)}
         for module, name in named_modules(models):
             if not takes_hooks(module):
                 self._scripted.setdefault(name.rpartition(".")[0])
             elif self.name_of(module) is None:
                 self._names[id(module)] = weakref.ref(module), name
-                is_read = self._dispatcher.needs_parents or id(module) in outermost
-                self._hook(module, name, only_elsewhere=not is_read)
+                if self._dispatcher.needs_parents or id(module) in outermost:
+                    self._hook(module, name)
 
     def sentences(self) -> list[str]:
         outermost = [name for name in self._scripted if name.rpartition(".")[0] not in self._scripted]
@@ -147,21 +146,20 @@ class ModuleInterceptor:
         self.is_paused = self._parameters.only_called = True
         self._counted_elsewhere = besides
 
-    def _hook(self, module: nn.Module, name: str, *, has_gradients: bool = True, only_elsewhere: bool = False) -> None:
-        """Hook a module; `only_elsewhere` leaves it alone in the thread that attached, which has the mode."""
+    def _hook(self, module: nn.Module, name: str, *, has_gradients: bool = True) -> None:
         dispatcher = self._dispatcher
         audience = self._audience(name)
 
         # Who fuses modules hands their hooks to another one, and not that they take keywords.
         def entered(called: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> None:
-            if called is module and not (only_elsewhere and get_ident() == self._attached_in):
+            if called is module:
                 frame = sys._getframe(2)
                 call = dispatcher.boundary.run(name, self._enter, module, audience, args, kwargs or {}, frame)
                 if call is not None:
                     dispatcher.start_clock(call)
 
         def left(called: nn.Module, *arguments: Any) -> Any:
-            if called is module and not (only_elsewhere and get_ident() == self._attached_in):
+            if called is module:
                 return self._leave(module, name, arguments[-1], sys.exc_info()[1], sys._getframe(2))
             return None
 
@@ -216,7 +214,7 @@ class ModuleInterceptor:
 
     def _open(self, module: nn.Module, record: str, stack: Stack, frame: FrameType) -> _Open:
         opened = _Open(module, record, stack.innermost())
-        if not self._thread.open and get_ident() != self._attached_in:
+        if not self._thread.open and threading.get_ident() != self._attached_in:
             opened.brought_mode = not is_on(self._mode)
             if opened.brought_mode:
                 put_below(self._mode)
