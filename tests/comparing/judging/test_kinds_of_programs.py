@@ -184,3 +184,21 @@ def test_runs_of_different_models_are_called_so(verdict):
         int, re.match(r"(\d+) of (\d+) records pair: these look like different", found.sentence).groups()
     )
     assert 0 < paired < records / 10
+
+
+@TASKS
+@pytest.mark.parametrize("is_infinite_in_baseline", [False, True])
+def test_an_argument_that_is_infinite_in_one_run_is_named(verdict, task, is_infinite_in_baseline):
+    def masking(fill):
+        def program():
+            x, model = torch.randn(4, 6, 6), nn.Linear(6, 6)
+            mask = torch.ones(6, 6, dtype=torch.bool).triu(1)
+            return model, lambda: model(x).masked_fill(mask, fill).softmax(-1).square().mean().backward()
+
+        return program
+
+    fills = (-1e9, -math.inf) if is_infinite_in_baseline else (-math.inf, -1e9)
+    found = verdict(*map(masking, fills), task=task)
+
+    assert (found.kind, found.first.record) == ("argument", "Tensor.masked_fill.0.forward")
+    assert found.first.values == tuple(map(str, fills))

@@ -130,7 +130,7 @@ def are_different(mine: Leaf, other: Leaf, rounding: float) -> bool:
     if len(numbers) == 2 and "float" in (mine.type, other.type):
         if rounding >= ROUNDED_TO_ANOTHER_DTYPE and all(abs(number) in LARGEST_NUMBERS for number in numbers):
             return False
-        return abs(numbers[0] - numbers[1]) > rounding * max(map(abs, numbers))
+        return any(map(math.isinf, numbers)) or abs(numbers[0] - numbers[1]) > rounding * max(map(abs, numbers))
     return True
 
 
