@@ -202,3 +202,11 @@ def test_an_argument_that_is_infinite_in_one_run_is_named(verdict, task, is_infi
 
     assert (found.kind, found.first.record) == ("argument", "Tensor.masked_fill.0.forward")
     assert found.first.values == tuple(map(str, fills))
+
+
+@TASKS
+def test_a_gradient_that_is_missing_in_every_step_is_told_once(verdict, task):
+    found = verdict(training(frozen=True), training(), steps=3, task=task)
+
+    assert (found.kind, found.first.step, len(found.first.repeated_in)) == ("missing gradient", 0, 2)
+    assert not [finding for finding in found.also if finding.kind == "missing gradient"]

@@ -30,6 +30,8 @@ def _fact(finding: Finding) -> Hashable | None:
         # An optimizer computes what it passes on from its settings anew in each step.
         values = None if finding.module == OPTIMIZER else finding.values
         return Kind.ARGUMENT, operator_of(finding.record), finding.item, values
+    if finding.kind is Kind.MISSING_GRADIENT:
+        return Kind.MISSING_GRADIENT, finding.record, finding.item, finding.rank
     if finding.kind is Kind.DATA and finding.module == OPTIMIZER:
         return Kind.DATA, finding.item
     return None
