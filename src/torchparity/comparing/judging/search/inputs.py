@@ -9,7 +9,7 @@ import msgspec
 
 from torchparity.comparing.judging.evidence.beyond_numbers import beyond_numbers, shapes_of
 from torchparity.comparing.judging.evidence.dtypes import coarser_unit
-from torchparity.comparing.judging.evidence.judged_record import JudgedRecord, are_tensors
+from torchparity.comparing.judging.evidence.judged_record import JudgedRecord, are_tensors, is_differentiated
 from torchparity.comparing.judging.figures import (
     GAIN_OF_A_CALL,
     MARGIN_OF_UNSEEN_BACKWARD,
@@ -17,8 +17,16 @@ from torchparity.comparing.judging.figures import (
     UNITS_OF_COPIES,
 )
 from torchparity.comparing.judging.search.context import PartContext
-from torchparity.comparing.judging.search.earlier_steps import earlier_call_alone, of_earlier_call
 from torchparity.comparing.judging.search.known_gain import deviation_behind
+from torchparity.comparing.judging.search.other_sources import (
+    earlier_call_alone,
+    makers_of,
+    of_earlier_call,
+    other_maker,
+    other_parameter,
+    text_of,
+    told_by_makers,
+)
 from torchparity.comparing.judging.verdict import Finding, Kind
 from torchparity.comparing.measuring.deviation import has_other_shape
 from torchparity.comparing.measuring.item_comparison import ItemComparison
@@ -46,11 +54,37 @@ def _input(context: PartContext, record: JudgedRecord, entry: ItemComparison) ->
     origins = context.flow.origins(entry)
     if not origins or all(origin.kind == "unknown" for origin in origins):
         return _by_content(context, record, entry)
-    makers = [origin for origin in origins if origin.kind in ("record", "earlier")]
+    makers = makers_of(origins)
     if makers:
         return _computed(context, record, entry, makers)
     if any(origin.kind == "uninitialised" for origin in origins) or not is_more_than_a_copy(entry):
         return None
+    return (
+        _computed_in_baseline(context, record, entry)
+        or other_parameter(context, record, entry)
+        or _never_computed(context, record, entry, origins)
+    )
+
+
+def _computed_in_baseline(context: PartContext, record: JudgedRecord, entry: ItemComparison) -> Finding | None:
+    """Return a finding where calls of the baseline made an input that nobody made in the candidate."""
+    other = context.flow.baseline_origins(entry)
+    if not makers_of(other) or not context.flow.is_told_by_candidate(entry):
+        return None
+    alone = only_in_one_run(context, (), [origin for origin in other if origin.kind == "record"])
+    if alone is not None:
+        return of_call_alone(context, record, entry, alone) if is_beyond_ancestors(context, entry, alone) else None
+    earlier = earlier_call_alone(context, (), other)
+    if earlier is not None:
+        is_beyond = is_beyond_ancestors(context, entry, earlier.name, earlier.context)
+        return of_earlier_call(context, record, entry, earlier) if is_beyond else None
+    return other_maker(context, record, entry)
+
+
+def _never_computed(
+    context: PartContext, record: JudgedRecord, entry: ItemComparison, origins: Sequence[Origin]
+) -> Finding | None:
+    """Return a finding about weights or data that no recorded call made."""
     sources = list(map(text_of, origins))
     if has_other_shape(entry.pair):
         return context.finding(Kind.SHAPE, record, entry, sources=sources, values=shapes_of(entry))
@@ -80,7 +114,7 @@ def _computed(
         return _from_unseen_step(context, record, entry, sources)
     records = [context.maker(origin) for origin in makers]
     if any(maker is None or maker.deviation != 0 or maker.passes_on for maker in records):
-        return None
+        return other_maker(context, record, entry)
     if any(maker is not None and _counts_nothing(maker) and not _received_equals(maker) for maker in records):
         return None
     if context.flow.is_uninitialised(entry):
@@ -92,7 +126,7 @@ def _computed(
     added = context.adding_to_gradient(entry)
     if added is not None:
         return of_call_alone(context, record, entry, added)
-    return context.finding(Kind.UNRECORDED, record, entry, sources=sources)
+    return told_by_makers(context, record, entry) or context.finding(Kind.UNRECORDED, record, entry, sources=sources)
 
 
 def _from_unseen_step(
@@ -260,18 +294,3 @@ def is_more_than_a_copy(entry: ItemComparison) -> bool:
     smallest = UNITS_OF_COPIES * coarser_unit(entry.pair)
     is_float = smallest > 0
     return entry.deviation > (max(smallest, SMALLEST_SHOWN) if is_float and entry.metrics is None else smallest)
-
-
-def is_differentiated(entry: ItemComparison) -> bool:
-    """Tell whether a gradient is asked of an item, as it is of what was computed and hardly ever of data."""
-    leaf = entry.baseline.leaf if entry.baseline is not None else None
-    return isinstance(leaf, TensorLeaf) and bool(leaf.requires_grad)
-
-
-def text_of(origin: Origin) -> str:
-    """Return an origin as a person reads it: `parameter fc.weight`, `Functional.linear.0.forward`."""
-    if origin.kind == "record":
-        return origin.name
-    if origin.kind == "earlier":
-        return f"step {origin.step}, {origin.name}"
-    return f"{origin.kind} {origin.name}".strip()

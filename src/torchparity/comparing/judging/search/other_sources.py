@@ -1,0 +1,151 @@
+"""Findings about an input that the two runs take from different places.
+
+That is another call's result, another parameter, or what a call wrote that one run alone made in an earlier step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from torchparity.comparing.judging.evidence.judged_record import JudgedRecord, is_whole
+from torchparity.comparing.judging.evidence.parameter_order import known_parameters
+from torchparity.comparing.judging.figures import GAIN_OF_A_CALL
+from torchparity.comparing.judging.search.context import PartContext
+from torchparity.comparing.judging.verdict import Finding, Kind
+from torchparity.comparing.measuring.item_comparison import ItemComparison
+from torchparity.comparing.measuring.rounding import tolerance
+from torchparity.naming import OPTIMIZER
+from torchparity.records import Origin
+
+_NAMED = ("parameter", "buffer")
+_COMPUTED = ("record", "earlier")
+_OUTSIDE = "outside of the recording"
+
+
+def text_of(origin: Origin) -> str:
+    """Return an origin as a person reads it: `parameter fc.weight`, `Functional.linear.0.forward`."""
+    if origin.kind == "record":
+        return origin.name
+    if origin.kind == "earlier":
+        return f"step {origin.step}, {origin.name}"
+    return f"{origin.kind} {origin.name}".strip()
+
+
+def makers_of(origins: Sequence[Origin]) -> list[Origin]:
+    """Return the calls among the origins of an item."""
+    return [origin for origin in origins if origin.kind in _COMPUTED]
+
+
+def other_parameter(context: PartContext, record: JudgedRecord, entry: ItemComparison) -> Finding | None:
+    """Return a finding where a call receives another parameter than its partner, and both runs have both.
+
+    The calls of an optimizer take their parameters in an order of their own.
+    """
+    mine, other = _parameter(context.flow.origins(entry)), _parameter(context.flow.baseline_origins(entry))
+    if mine == other or not mine or not other or context.part.parents.get(record.name) == OPTIMIZER:
+        return None
+    if mine not in known_parameters(context.part.baseline) and other not in known_parameters(context.part.candidate):
+        return None  # the model has other names
+    values = f"parameter {mine}", f"parameter {other}"
+    return context.finding(Kind.ARGUMENT, record, entry, values=values)
+
+
+def other_maker(context: PartContext, record: JudgedRecord, entry: ItemComparison) -> Finding | None:
+    """Return a finding where an input is the result of another call than in the baseline, and further off than both.
+
+    Several writes, or sums of gradients, may have another order, and what was chosen may be any: they are not judged.
+    """
+    sources = _differing_sources(context, record, entry)
+    if sources is None or entry.deviation is None:
+        return None
+    deviations = [None if pair.passes_on else pair.deviation for pair in sources.pairs]
+    known = [deviation for deviation in deviations if deviation is not None]
+    largest = max(known, default=0.0)
+    if len(known) < len(deviations) or entry.deviation <= tolerance(entry.pair) + GAIN_OF_A_CALL * largest:
+        return None
+    if largest and (sources.are_several or context.is_in_backward(record) or is_whole(entry)):
+        return None
+    return context.finding(Kind.CALL, record, entry, values=sources.said)
+
+
+def told_by_makers(context: PartContext, record: JudgedRecord, entry: ItemComparison) -> Finding | None:
+    """Return a finding where an input differs, all who made it agree, and in the baseline others made it."""
+    sources = _differing_sources(context, record, entry)
+    return None if sources is None else context.finding(Kind.CALL, record, entry, values=sources.said)
+
+
+class _Sources(NamedTuple):
+    """The pairs of records that made an input in either run, and where it comes from in both, in words."""
+
+    pairs: Sequence[JudgedRecord]
+    are_several: bool
+    said: tuple[str, str]
+
+
+def _differing_sources(context: PartContext, record: JudgedRecord, entry: ItemComparison) -> _Sources | None:
+    """Return who made an input where that are others in the baseline; None too where a call without a partner did."""
+    if record.direction != "forward" or not context.flow.is_told_by_candidate(entry):
+        return None
+    mine, other = context.flow.origins(entry), context.flow.baseline_origins(entry)
+    if any(origin.kind in ("uninitialised", "unknown") for origin in (*mine, *other)):
+        return None
+    here = [_pair(context, origin, is_candidates=True) for origin in makers_of(mine)]
+    there = [_pair(context, origin, is_candidates=False) for origin in makers_of(other)]
+    pairs = [pair for pair in (*here, *there) if pair is not None]
+    if len(pairs) < len(here) + len(there) or set(map(id, here)) == set(map(id, there)):
+        return None
+    said = _place(mine, pairs[len(here) - 1]), _place(other, pairs[-1])
+    return _Sources(pairs, len(mine) > 1 or len(other) > 1, said)
+
+
+def _place(origins: Sequence[Origin], last: JudgedRecord) -> str:
+    """Return where an item comes from: the last call that wrote it, by the candidate's name, if any did."""
+    makers = makers_of(origins)
+    if makers:
+        return text_of(Origin(makers[-1].kind, last.name, makers[-1].step))
+    return text_of(origins[0]) if origins and origins[0].kind in _NAMED else _OUTSIDE
+
+
+def _parameter(origins: Sequence[Origin]) -> str:
+    """Return the parameter that an item is, "" where it is none."""
+    return origins[0].name if len(origins) == 1 and origins[0].kind == "parameter" else ""
+
+
+def _pair(context: PartContext, origin: Origin, *, is_candidates: bool) -> JudgedRecord | None:
+    at = context.context_of(origin)
+    return None if at is None else at.paired(origin.name, is_candidates=is_candidates)
+
+
+class EarlierCall(NamedTuple):
+    """A call without a partner, with the step that made it."""
+
+    context: PartContext
+    name: str
+    is_candidates: bool
+
+
+def earlier_call_alone(context: PartContext, mine: Sequence[Origin], other: Sequence[Origin]) -> EarlierCall | None:
+    """Return the call of an earlier step that made an input in one run and has no partner in the other.
+
+    `mine` made it in the candidate, `other` in the baseline.
+    """
+    for is_candidates, origins in ((True, mine), (False, other)):
+        for origin in origins:
+            step = context.context_of(origin) if origin.kind == "earlier" else None
+            if step is not None and step.is_alone(origin.name, is_candidates=is_candidates):
+                return EarlierCall(step, origin.name, is_candidates)
+    return None
+
+
+def of_earlier_call(context: PartContext, record: JudgedRecord, entry: ItemComparison, call: EarlierCall) -> Finding:
+    """Return a finding about it: at the call, if it is the candidate's, else at the record that reads its result."""
+    extra = call.context.candidates_alone(call.name) if call.is_candidates else None
+    if extra is None or not extra.items:
+        said = f"step {call.context.step}, {call.name}"
+        return context.finding(Kind.CALL, record, entry, partner=call.name, sources=[said])
+    returned = next((item for item in extra.items if not item.is_input), extra.items[0])
+    reached = f"step {context.step}, {record.name}.{record.short_name(entry)}"
+    return call.context.finding(
+        Kind.CALL, extra, returned, partner=call.name, explanation=reached, deviation=entry.deviation
+    )
