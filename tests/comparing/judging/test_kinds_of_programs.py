@@ -210,3 +210,19 @@ def test_a_gradient_that_is_missing_in_every_step_is_told_once(verdict, task):
 
     assert (found.kind, found.first.step, len(found.first.repeated_in)) == ("missing gradient", 0, 2)
     assert not [finding for finding in found.also if finding.kind == "missing gradient"]
+
+
+@TASKS
+def test_random_numbers_of_another_stream_are_told_once(verdict, task):
+    def noisy(seed):
+        def program():
+            x, model = torch.randn(4, 16), nn.Linear(16, 16)
+            torch.manual_seed(seed)
+            return model, lambda: model(x + torch.randn(4, 16)).square().mean().backward()
+
+        return program
+
+    found = verdict(noisy(1), noisy(0), steps=3, task=task)
+
+    assert (found.kind, len(found.first.repeated_in)) == ("random numbers", 2)
+    assert not found.also

@@ -204,3 +204,137 @@ def test_a_call_of_the_baseline_is_not_taken_for_the_candidates_of_the_same_name
     assert (found.kind, found.first.record, found.first.partner) == ("another call", *["Tensor.mul.0.forward"] * 2)
     assert "only the candidate" not in found.sentence
     assert "its input differs after the baseline's Tensor.mul.0.forward, which only one run has" in found.sentence
+
+
+class Pair(nn.Module):
+    """Two branches that are put together by `join`."""
+
+    def __init__(self, join):
+        super().__init__()
+        self.left, self.right, self.last, self.join = nn.Linear(16, 32), nn.Linear(16, 32), nn.Linear(32, 4), join
+
+    def forward(self, x):
+        return self.last(self.join(torch.sigmoid(self.left(x)), functional.layer_norm(self.right(x), (32,))))
+
+
+def joining(join, is_rounded=False):
+    def start():
+        x, model = torch.randn(8, 16), Pair(join)
+        if is_rounded:
+            with torch.no_grad():
+                for parameter in model.parameters():
+                    parameter.mul_(1 + 1e-7 * torch.randn(parameter.shape))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+        def step():
+            optimizer.zero_grad()
+            model(x).square().mean().backward()
+            optimizer.step()
+
+        return model, step
+
+    return start
+
+
+@TASKS
+@BASELINES
+@pytest.mark.parametrize("operator", [torch.add, torch.mul, torch.Tensor.__add__, torch.Tensor.__mul__])
+def test_the_order_of_what_is_added_or_multiplied_is_no_news(verdict, task, is_rounded, operator):
+    found = verdict(
+        joining(lambda left, right: operator(right, left)), joining(operator, is_rounded), steps=2, task=task
+    )
+
+    assert found.kind == "agree"
+    assert found.agreement.largest < 1e-5
+
+
+@TASKS
+@BASELINES
+def test_what_is_wrong_with_a_product_of_swapped_factors_is_named(verdict, task, is_rounded):
+    def wrong(left, right):
+        return torch.mul(right, left * 1.001)
+
+    found = verdict(joining(wrong), joining(torch.mul, is_rounded), task=task)
+
+    assert (found.kind, found.first.record) == ("another call", "Tensor.mul.0.forward")
+
+
+@TASKS
+def test_a_difference_has_no_swapped_operands(verdict, task):
+    found = verdict(joining(lambda left, right: torch.sub(right, left)), joining(torch.sub), task=task)
+
+    assert (found.kind, found.first.record) == ("another call", "Torch.sub.0.forward")
+
+
+@TASKS
+def test_a_sum_with_a_factor_has_no_swapped_operands(verdict, task):
+    found = verdict(
+        joining(lambda left, right: torch.add(right, left, alpha=2)),
+        joining(lambda *both: torch.add(*both, alpha=2)),
+        task=task,
+    )
+
+    assert (found.kind, found.first.record) == ("another call", "Torch.add.0.forward")
+
+
+def slicing(is_interleaved):
+    def start():
+        x, model = torch.randn(8, 16), nn.Linear(16, 16)
+
+        def step():
+            h = model(x)
+            half = h[:, :8]
+            if is_interleaved:
+                half = h[:, ::2]
+            torch.tanh(half).square().mean().backward()
+
+        return model, step
+
+    return start
+
+
+@TASKS
+def test_a_slice_that_one_run_alone_takes_is_named(both_ways, task):
+    there, back = both_ways(slicing(True), slicing(False), task=task)
+
+    for found in (there, back):
+        assert (found.kind, found.first.partner) == ("another call", "Tensor.__getitem__.1.forward")
+    assert (
+        "only the candidate makes this call; Torch.tanh.0.forward.input.0, which receives its result" in there.sentence
+    )
+    assert "its input differs after Tensor.__getitem__.1.forward, which only one run has" in back.sentence
+
+
+@TASKS
+def test_a_slice_that_one_run_alone_takes_at_the_end_of_a_step_is_named(both_ways, task):
+    def caching(is_cut):
+        def start():
+            x, model, cache = torch.randn(4, 16), nn.Linear(16, 16), []
+
+            def step():
+                with torch.no_grad():
+                    cache.append(torch.cat([*cache[-1:], model(x)]))
+                    if is_cut:
+                        cache[-1] = cache[-1][1:]
+
+            return model, step
+
+        return start
+
+    there, back = both_ways(caching(True), caching(False), steps=2, task=task)
+
+    assert (there.first.step, there.first.record) == (0, "Tensor.__getitem__.0.forward")
+    assert "which receives its result, has another shape ([3, 16] against [4, 16])" in there.sentence
+    assert "its input differs after step 0, Tensor.__getitem__.0.forward, which only one run has" in back.sentence
+
+
+@TASKS
+def test_tensors_of_other_dimensions_are_told_with_both_shapes(verdict, task):
+    found = verdict(
+        joining(lambda left, right: (left.view(-1, 4, 8) * right.view(-1, 4, 8)).flatten(1)),
+        joining(torch.Tensor.__mul__),
+        task=task,
+    )
+
+    assert found.first.values == ("a tensor of shape [8, 4, 8]", "a tensor of shape [8, 32]")
+    assert "does not pass" not in found.sentence

@@ -24,8 +24,8 @@ def told_once(findings: Iterable[Finding]) -> list[Finding]:
 
 def _fact(finding: Finding) -> Hashable | None:
     """Return what makes findings the same fact, None for one that stands for itself."""
-    if finding.kind is Kind.WEIGHTS:
-        return Kind.WEIGHTS
+    if finding.kind in (Kind.WEIGHTS, Kind.RANDOM):  # another checkpoint, another stream of random numbers
+        return finding.kind
     if finding.kind is Kind.ARGUMENT:
         # An optimizer computes what it passes on from its settings anew in each step.
         values = None if finding.module == OPTIMIZER else finding.values

@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import msgspec
-
-from torchparity.comparing.judging.evidence.beyond_numbers import beyond_numbers, shapes_of
+from torchparity.comparing.judging.evidence.beyond_numbers import shapes_of
 from torchparity.comparing.judging.evidence.dtypes import coarser_unit
 from torchparity.comparing.judging.evidence.judged_record import JudgedRecord, are_tensors, is_differentiated
 from torchparity.comparing.judging.figures import (
@@ -21,11 +19,14 @@ from torchparity.comparing.judging.search.known_gain import deviation_behind
 from torchparity.comparing.judging.search.other_sources import (
     earlier_call_alone,
     makers_of,
+    of_call_alone,
     of_earlier_call,
+    only_in_one_run,
     other_maker,
     other_parameter,
     text_of,
     told_by_makers,
+    view_of_one_run,
 )
 from torchparity.comparing.judging.verdict import Finding, Kind
 from torchparity.comparing.measuring.deviation import has_other_shape
@@ -126,7 +127,19 @@ def _computed(
     added = context.adding_to_gradient(entry)
     if added is not None:
         return of_call_alone(context, record, entry, added)
-    return told_by_makers(context, record, entry) or context.finding(Kind.UNRECORDED, record, entry, sources=sources)
+    return (
+        told_by_makers(context, record, entry)
+        or _of_view(context, record, entry)
+        or context.finding(Kind.UNRECORDED, record, entry, sources=sources)
+    )
+
+
+def _of_view(context: PartContext, record: JudgedRecord, entry: ItemComparison) -> Finding | None:
+    """Return a finding about a call of one run alone that is a view of what both made."""
+    call = view_of_one_run(context, entry)
+    if call is None or call.context is not context:
+        return None if call is None else of_earlier_call(context, record, entry, call)
+    return of_call_alone(context, record, entry, call.name)
 
 
 def _from_unseen_step(
@@ -151,14 +164,6 @@ def is_raw_memory(context: PartContext, entry: ItemComparison) -> bool:
         return False
     makers = [context.maker(origin) for origin in origins if origin.kind in ("record", "earlier")]
     return all(maker is None or (maker.deviation == 0 and _received_equals(maker)) for maker in makers)
-
-
-def only_in_one_run(context: PartContext, mine: Sequence[Origin], other: Sequence[Origin]) -> str | None:
-    """Return the record that made the input in one run and has no partner in the other."""
-    for origin in mine:
-        if origin.kind == "record" and origin.name not in context.by_name:
-            return origin.name
-    return next((origin.name for origin in other if origin.name not in context.paired_in_baseline), None)
 
 
 def is_beyond_ancestors(
@@ -187,17 +192,6 @@ def _counts_nothing(maker: JudgedRecord) -> bool:
 def _received_equals(maker: JudgedRecord) -> bool:
     """Tell whether all tensors that a record received are known to be equal."""
     return all(entry.deviation == 0 for entry in maker.items if entry.is_input and are_tensors(entry))
-
-
-def of_call_alone(context: PartContext, record: JudgedRecord, entry: ItemComparison, alone: str) -> Finding:
-    """Return a finding about a call that only one run makes: at the call, if it is the candidate's."""
-    extra = context.candidates_alone(alone)
-    if extra is None or not extra.items:
-        return context.finding(Kind.CALL, record, entry, partner=alone)
-    returned = next((item for item in extra.items if not item.is_input), extra.items[0])
-    reached = f"{record.name}.{record.short_name(entry)}"
-    found = context.finding(Kind.CALL, extra, returned, partner=alone, explanation=reached, deviation=entry.deviation)
-    return msgspec.structs.replace(found, beyond_numbers=beyond_numbers(entry))
 
 
 def _is_shown_by_the_whole(entry: ItemComparison, makers: Sequence[JudgedRecord]) -> bool:

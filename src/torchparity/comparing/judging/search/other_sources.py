@@ -8,7 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from torchparity.comparing.judging.evidence.judged_record import JudgedRecord, is_whole
+import msgspec
+
+from torchparity.comparing.judging.evidence.beyond_numbers import beyond_numbers
+from torchparity.comparing.judging.evidence.judged_record import AloneRecord, JudgedRecord, is_whole
 from torchparity.comparing.judging.evidence.parameter_order import known_parameters
 from torchparity.comparing.judging.figures import GAIN_OF_A_CALL
 from torchparity.comparing.judging.search.context import PartContext
@@ -16,7 +19,7 @@ from torchparity.comparing.judging.verdict import Finding, Kind
 from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.comparing.measuring.rounding import tolerance
 from torchparity.naming import OPTIMIZER
-from torchparity.records import Origin
+from torchparity.records import Leaf, Origin, TensorLeaf
 
 _NAMED = ("parameter", "buffer")
 _COMPUTED = ("record", "earlier")
@@ -146,6 +149,53 @@ def of_earlier_call(context: PartContext, record: JudgedRecord, entry: ItemCompa
         return context.finding(Kind.CALL, record, entry, partner=call.name, sources=[said])
     returned = next((item for item in extra.items if not item.is_input), extra.items[0])
     reached = f"step {context.step}, {record.name}.{record.short_name(entry)}"
-    return call.context.finding(
+    found = call.context.finding(
         Kind.CALL, extra, returned, partner=call.name, explanation=reached, deviation=entry.deviation
+    )
+    return msgspec.structs.replace(found, beyond_numbers=beyond_numbers(entry))
+
+
+def only_in_one_run(context: PartContext, mine: Sequence[Origin], other: Sequence[Origin]) -> str | None:
+    """Return the record that made the input in one run and has no partner in the other."""
+    for origin in mine:
+        if origin.kind == "record" and origin.name not in context.by_name:
+            return origin.name
+    return next((origin.name for origin in other if origin.name not in context.paired_in_baseline), None)
+
+
+def of_call_alone(context: PartContext, record: JudgedRecord, entry: ItemComparison, alone: str) -> Finding:
+    """Return a finding about a call that only one run makes: at the call, if it is the candidate's."""
+    extra = context.candidates_alone(alone)
+    if extra is None or not extra.items:
+        return context.finding(Kind.CALL, record, entry, partner=alone)
+    returned = next((item for item in extra.items if not item.is_input), extra.items[0])
+    reached = f"{record.name}.{record.short_name(entry)}"
+    found = context.finding(Kind.CALL, extra, returned, partner=alone, explanation=reached, deviation=entry.deviation)
+    return msgspec.structs.replace(found, beyond_numbers=beyond_numbers(entry))
+
+
+def view_of_one_run(context: PartContext, entry: ItemComparison) -> EarlierCall | None:
+    """Return the last call without a partner that gave an input as a view, such as a slice, of what others made.
+
+    Who made a tensor is told past such calls, so they are known by their results.
+    """
+    for at in (context, *(context.earlier[step] for step in sorted(context.earlier, reverse=True))):
+        for call in reversed(at.alone):
+            side = entry.candidate if call.is_candidates else entry.baseline
+            if side is not None and _is_view(at, call, side.leaf):
+                return EarlierCall(at, call.record.name, call.is_candidates)
+    return None
+
+
+def _is_view(context: PartContext, call: AloneRecord, leaf: Leaf) -> bool:
+    """Tell whether a tensor is what a call returned, and the call a view of it."""
+    part = context.part.candidate if call.is_candidates else context.part.baseline
+    if not isinstance(leaf, TensorLeaf) or leaf.statistics is None or not leaf.statistics.norm:
+        return False
+    return any(
+        item.role == "output"
+        and isinstance(item.leaf, TensorLeaf)
+        and (item.leaf.shape, item.leaf.statistics) == (leaf.shape, leaf.statistics)
+        and all(origin.name != call.record.name for origin in part.origins_of(item.leaf))
+        for item in call.record.items()
     )

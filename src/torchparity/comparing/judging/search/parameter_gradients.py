@@ -8,7 +8,8 @@ from torchparity.comparing.judging.evidence.cancellation import is_cancelled
 from torchparity.comparing.judging.evidence.judged_record import JudgedRecord
 from torchparity.comparing.judging.figures import GAIN_OF_A_CALL, GAIN_OF_SUMS, MARGIN_OF_UNSEEN_BACKWARD
 from torchparity.comparing.judging.search.context import PartContext
-from torchparity.comparing.judging.search.inputs import is_beyond_ancestors, of_call_alone, only_in_one_run
+from torchparity.comparing.judging.search.inputs import is_beyond_ancestors
+from torchparity.comparing.judging.search.other_sources import of_call_alone, only_in_one_run
 from torchparity.comparing.judging.verdict import Finding, Kind
 from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.comparing.measuring.rounding import tolerance
