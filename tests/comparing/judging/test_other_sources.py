@@ -36,15 +36,20 @@ class Net(nn.Module):
         return right - total if self.given == "swapped" else total - right, torch.relu(left)
 
 
+def rounded(model):
+    """Return a model with weights that are off by a rounding or two."""
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(1 + 1e-7 * torch.randn(parameter.shape))
+    return model
+
+
 def program(given="", is_rounded=False):
     """Return a program that trains the net; one that is rounded has weights that are off by a rounding or two."""
 
     def start():
         x, model = torch.randn(8, 32), Net(given)
-        if is_rounded:
-            with torch.no_grad():
-                for parameter in model.parameters():
-                    parameter.mul_(1 + 1e-7 * torch.randn(parameter.shape))
+        model = rounded(model) if is_rounded else model
         optimizer = torch.optim.AdamW(model.parameters())
 
         def step():
@@ -220,10 +225,7 @@ class Pair(nn.Module):
 def joining(join, is_rounded=False):
     def start():
         x, model = torch.randn(8, 16), Pair(join)
-        if is_rounded:
-            with torch.no_grad():
-                for parameter in model.parameters():
-                    parameter.mul_(1 + 1e-7 * torch.randn(parameter.shape))
+        model = rounded(model) if is_rounded else model
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 
         def step():
@@ -277,9 +279,10 @@ def test_a_sum_with_a_factor_has_no_swapped_operands(verdict, task):
     assert (found.kind, found.first.record) == ("another call", "Torch.add.0.forward")
 
 
-def slicing(is_interleaved):
+def slicing(is_interleaved, is_rounded=False):
     def start():
         x, model = torch.randn(8, 16), nn.Linear(16, 16)
+        model = rounded(model) if is_rounded else model
 
         def step():
             h = model(x)
@@ -294,8 +297,9 @@ def slicing(is_interleaved):
 
 
 @TASKS
-def test_a_slice_that_one_run_alone_takes_is_named(both_ways, task):
-    there, back = both_ways(slicing(True), slicing(False), task=task)
+@BASELINES
+def test_a_slice_that_one_run_alone_takes_is_named(both_ways, task, is_rounded):
+    there, back = both_ways(slicing(True), slicing(False, is_rounded), task=task)
 
     for found in (there, back):
         assert (found.kind, found.first.partner) == ("another call", "Tensor.__getitem__.1.forward")
@@ -303,6 +307,29 @@ def test_a_slice_that_one_run_alone_takes_is_named(both_ways, task):
         "only the candidate makes this call; Torch.tanh.0.forward.input.0, which receives its result" in there.sentence
     )
     assert "its input differs after Tensor.__getitem__.1.forward, which only one run has" in back.sentence
+
+
+@TASKS
+@BASELINES
+def test_another_slice_is_told(verdict, task, is_rounded):
+    def halving(takes_last, is_rounded=False):
+        def start():
+            x, model = torch.randn(8, 16), nn.Linear(16, 16)
+            model = rounded(model) if is_rounded else model
+
+            def step():
+                h = model(x)
+                halves = h[:, :8], h[:, 8:]
+                torch.tanh(halves[takes_last]).square().mean().backward()
+
+            return model, step
+
+        return start
+
+    found = verdict(halving(True), halving(False, is_rounded), task=task)
+
+    assert (found.kind, found.first.record) == ("another call", "Torch.tanh.0.forward")
+    assert found.first.values == tuple(f"Tensor.__getitem__.{number}.forward.output.0" for number in (1, 0))
 
 
 @TASKS

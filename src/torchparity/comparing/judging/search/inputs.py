@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from torchparity.comparing.judging.evidence.beyond_numbers import shapes_of
 from torchparity.comparing.judging.evidence.dtypes import coarser_unit
-from torchparity.comparing.judging.evidence.judged_record import JudgedRecord, are_tensors, is_differentiated
+from torchparity.comparing.judging.evidence.judged_record import JudgedRecord, are_tensors, is_differentiated, is_whole
 from torchparity.comparing.judging.figures import (
     GAIN_OF_A_CALL,
     MARGIN_OF_UNSEEN_BACKWARD,
@@ -26,8 +26,9 @@ from torchparity.comparing.judging.search.other_sources import (
     other_parameter,
     text_of,
     told_by_makers,
-    view_of_one_run,
+    view_finding,
 )
+from torchparity.comparing.judging.search.unexplained import explained_by
 from torchparity.comparing.judging.verdict import Finding, Kind
 from torchparity.comparing.measuring.deviation import has_other_shape
 from torchparity.comparing.measuring.item_comparison import ItemComparison
@@ -115,7 +116,7 @@ def _computed(
         return _from_unseen_step(context, record, entry, sources)
     records = [context.maker(origin) for origin in makers]
     if any(maker is None or maker.deviation != 0 or maker.passes_on for maker in records):
-        return other_maker(context, record, entry)
+        return other_maker(context, record, entry) or _other_view(context, record, entry, records)
     if any(maker is not None and _counts_nothing(maker) and not _received_equals(maker) for maker in records):
         return None
     if context.flow.is_uninitialised(entry):
@@ -129,17 +130,21 @@ def _computed(
         return of_call_alone(context, record, entry, added)
     return (
         told_by_makers(context, record, entry)
-        or _of_view(context, record, entry)
+        or view_finding(context, record, entry)
         or context.finding(Kind.UNRECORDED, record, entry, sources=sources)
     )
 
 
-def _of_view(context: PartContext, record: JudgedRecord, entry: ItemComparison) -> Finding | None:
-    """Return a finding about a call of one run alone that is a view of what both made."""
-    call = view_of_one_run(context, entry)
-    if call is None or call.context is not context:
-        return None if call is None else of_earlier_call(context, record, entry, call)
-    return of_call_alone(context, record, entry, call.name)
+def _other_view(
+    context: PartContext, record: JudgedRecord, entry: ItemComparison, makers: Sequence[JudgedRecord | None]
+) -> Finding | None:
+    """Return a finding about another view of what its makers made, where that is further off than they explain."""
+    known = [maker for maker in makers if maker is not None]
+    if len(known) < len(makers) or context.is_in_backward(record) or is_whole(entry):
+        return None
+    allowed = explained_by(known, record, entry) if entry.deviation != math.inf else 0.0
+    is_beyond = allowed is not None and (entry.deviation or 0.0) > allowed + tolerance(entry.pair)
+    return view_finding(context, record, entry) if is_beyond else None
 
 
 def _from_unseen_step(

@@ -11,15 +11,16 @@ from typing import NamedTuple
 import msgspec
 
 from torchparity.comparing.judging.evidence.beyond_numbers import beyond_numbers
-from torchparity.comparing.judging.evidence.judged_record import AloneRecord, JudgedRecord, is_whole
+from torchparity.comparing.judging.evidence.judged_record import JudgedRecord, is_whole
 from torchparity.comparing.judging.evidence.parameter_order import known_parameters
 from torchparity.comparing.judging.figures import GAIN_OF_A_CALL
 from torchparity.comparing.judging.search.context import PartContext
 from torchparity.comparing.judging.verdict import Finding, Kind
 from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.comparing.measuring.rounding import tolerance
-from torchparity.naming import OPTIMIZER
-from torchparity.records import Leaf, Origin, TensorLeaf
+from torchparity.naming import OPTIMIZER, is_module_name
+from torchparity.records import Origin, Record, TensorLeaf
+from torchparity.storage import RunPart
 
 _NAMED = ("parameter", "buffer")
 _COMPUTED = ("record", "earlier")
@@ -174,28 +175,51 @@ def of_call_alone(context: PartContext, record: JudgedRecord, entry: ItemCompari
     return msgspec.structs.replace(found, beyond_numbers=beyond_numbers(entry))
 
 
-def view_of_one_run(context: PartContext, entry: ItemComparison) -> EarlierCall | None:
-    """Return the last call without a partner that gave an input as a view, such as a slice, of what others made.
+def view_finding(context: PartContext, record: JudgedRecord, entry: ItemComparison) -> Finding | None:
+    """Return a finding about an input that is another view, such as a slice, of what the same calls made.
 
-    Who made a tensor is told past such calls, so they are known by their results.
+    Who made a tensor is told past views, so they are known by their results: the last in time that has the same.
     """
+    here, there = _view(context, entry, is_candidates=True), _view(context, entry, is_candidates=False)
+    for view, is_candidates in ((here, True), (there, False)):
+        if view is not None and view.context.is_alone(view.name, is_candidates=is_candidates):
+            if view.context is context:
+                return of_call_alone(context, record, entry, view.name)
+            return of_earlier_call(context, record, entry, EarlierCall(view.context, view.name, is_candidates))
+    pair = there.context.paired(there.name, is_candidates=False) if there is not None else None
+    if here is None or there is None or pair is None or here.context is not context or there.context is not context:
+        return None
+    values = f"{here.name}.{here.item}", f"{pair.name}.{there.item}"
+    return context.finding(Kind.CALL, record, entry, values=values) if values[0] != values[1] else None
+
+
+class _View(NamedTuple):
+    """A result of a call that is a view of what other calls made, with the step of the call."""
+
+    context: PartContext
+    name: str
+    item: str
+
+
+def _view(context: PartContext, entry: ItemComparison, *, is_candidates: bool) -> _View | None:
+    side = entry.candidate if is_candidates else entry.baseline
+    leaf = side.leaf if side is not None else None
+    if not isinstance(leaf, TensorLeaf) or leaf.statistics is None or not leaf.statistics.norm:
+        return None
     for at in (context, *(context.earlier[step] for step in sorted(context.earlier, reverse=True))):
-        for call in reversed(at.alone):
-            side = entry.candidate if call.is_candidates else entry.baseline
-            if side is not None and _is_view(at, call, side.leaf):
-                return EarlierCall(at, call.record.name, call.is_candidates)
+        part = at.part.candidate if is_candidates else at.part.baseline
+        for record in reversed(part.records.values()):
+            item = _item_of_view(part, record, leaf) if record.direction == "forward" else None
+            if item is not None and not is_module_name(record.name):
+                return _View(at, record.name, item)
     return None
 
 
-def _is_view(context: PartContext, call: AloneRecord, leaf: Leaf) -> bool:
-    """Tell whether a tensor is what a call returned, and the call a view of it."""
-    part = context.part.candidate if call.is_candidates else context.part.baseline
-    if not isinstance(leaf, TensorLeaf) or leaf.statistics is None or not leaf.statistics.norm:
-        return False
-    return any(
-        item.role == "output"
-        and isinstance(item.leaf, TensorLeaf)
-        and (item.leaf.shape, item.leaf.statistics) == (leaf.shape, leaf.statistics)
-        and all(origin.name != call.record.name for origin in part.origins_of(item.leaf))
-        for item in call.record.items()
-    )
+def _item_of_view(part: RunPart, record: Record, leaf: TensorLeaf) -> str | None:
+    """Return the result of a call that a tensor is, if it is a view."""
+    for item in record.items():
+        if item.role == "output" and isinstance(item.leaf, TensorLeaf) and item.leaf.shape == leaf.shape:
+            is_view = all(origin.name != record.name for origin in part.origins_of(item.leaf))
+            if is_view and item.leaf.statistics == leaf.statistics:
+                return item.name
+    return None
