@@ -178,3 +178,26 @@ def test_a_gpu_with_tf32_is_told_by_its_name(verdict, task, cuda):
         found = verdict(cnn(device=cuda), cnn(), steps=2, task=task)
 
     assert "TF32" in " ".join([found.sentence, *found.remarks])
+
+
+@pytest.mark.parametrize("task", ["statistics", "tensor"])
+def test_numbers_that_are_quantized_may_turn(verdict, task):
+    class Quantized(nn.Module):
+        def __init__(self, noise):
+            super().__init__()
+            self.first, self.last = nn.Linear(64, 64), nn.Linear(64, 4)
+            with torch.no_grad():
+                self.first.weight.mul_(1 + noise * torch.randn(64, 64))
+
+        def forward(self, x):
+            h = self.first(x)
+            return self.last(h + ((h / 0.01).round().clamp(-128, 127) * 0.01 - h).detach())
+
+    def program(noise):
+        def start():
+            x, model = torch.randn(4096, 64), Quantized(noise)
+            return model, lambda: model(x).square().mean().backward()
+
+        return start
+
+    assert verdict(program(1e-7), program(0.0), task=task).kind == "agree"
