@@ -15,7 +15,7 @@ from torchparity.comparing.judging.figures import (
     UNITS_OF_COPIES,
 )
 from torchparity.comparing.judging.search.context import PartContext
-from torchparity.comparing.judging.search.known_gain import deviation_behind
+from torchparity.comparing.judging.search.known_gain import deviation_behind, is_of_unrecorded_training
 from torchparity.comparing.judging.search.other_sources import (
     earlier_call_alone,
     makers_of,
@@ -92,6 +92,8 @@ def _never_computed(
         return context.finding(Kind.SHAPE, record, entry, sources=sources, values=shapes_of(entry))
     if origins[0].kind == "outside" and is_differentiated(entry):
         return context.finding(Kind.UNRECORDED, record, entry)  # a call that was not recorded computed it
+    if origins[0].kind == "parameter" and is_of_unrecorded_training(context, entry, origins[0].name):
+        return None
     kind = Kind.DATA if origins[0].kind == "outside" else Kind.WEIGHTS
     return context.finding(kind, record, entry, sources=sources)
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from torchparity.comparing.judging.evidence.judged_record import JudgedRecord, are_tensors
-from torchparity.comparing.judging.evidence.parameter_order import known_parameters, stepped_parameters
+from torchparity.comparing.judging.evidence.parameter_order import known_parameters, parameter_of, stepped_parameters
 from torchparity.comparing.judging.search.arguments import differing_arguments
 from torchparity.comparing.judging.search.context import PartContext
 from torchparity.comparing.judging.search.gradients_of_one_run import gradients_agree_in_the_end
 from torchparity.comparing.judging.search.last_writes import last_reader
 from torchparity.comparing.judging.search.other_sources import text_of
-from torchparity.comparing.judging.search.parameter_gradients import parameter_of
 from torchparity.comparing.judging.verdict import Finding, Kind
 from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.comparing.pairing.items import Side
