@@ -365,3 +365,26 @@ def test_tensors_of_other_dimensions_are_told_with_both_shapes(verdict, task):
 
     assert found.first.values == ("a tensor of shape [8, 4, 8]", "a tensor of shape [8, 32]")
     assert "does not pass" not in found.sentence
+
+
+@TASKS
+def test_the_result_with_nan_is_told_where_the_baseline_takes_one_without(verdict, task):
+    def masking(forgets_mask):
+        def start():
+            x, model = torch.randn(6, 8), nn.Linear(8, 8)
+            x[2, 3] = torch.nan
+
+            def step():
+                logs = torch.log(model(x).clamp(min=0))
+                kept = torch.where(torch.isfinite(logs), logs, torch.zeros_like(logs))
+                (logs if forgets_mask else kept).sum().backward()
+
+            return model, step
+
+        return start
+
+    found = verdict(masking(True), masking(False), task=task)
+
+    assert (found.kind, found.first.record) == ("another call", "Tensor.sum.0.forward")
+    assert found.first.values == ("Torch.log.0.forward", "Torch.where.0.forward")
+    assert "it has nan and -inf in the candidate alone" in found.sentence

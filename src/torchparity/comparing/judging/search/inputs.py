@@ -32,6 +32,7 @@ from torchparity.comparing.judging.search.unexplained import explained_by
 from torchparity.comparing.judging.verdict import Finding, Kind
 from torchparity.comparing.measuring.deviation import has_other_shape
 from torchparity.comparing.measuring.item_comparison import ItemComparison
+from torchparity.comparing.measuring.numbers import is_number
 from torchparity.comparing.measuring.rounding import tolerance
 from torchparity.comparing.pairing.items import Side
 from torchparity.naming import backward_of, forward_of, is_module_name, is_parameter_gradient
@@ -208,7 +209,7 @@ def _is_shown_by_the_whole(entry: ItemComparison, makers: Sequence[JudgedRecord]
     mine = entry.baseline.values()[3] if entry.baseline is not None else None
     outputs = [entry.baseline for maker in makers for entry in maker.items if not entry.is_input]
     norms = [side.values()[3] for side in outputs if side is not None]
-    largest = max((abs(norm) for norm in norms if isinstance(norm, (int, float))), default=0.0)
+    largest = max((abs(norm) for norm in norms if is_number(norm) and math.isfinite(norm)), default=0.0)
     if not isinstance(mine, (int, float)) or not largest or entry.deviation is None:
         return True
     if mine == 0:  # nothing is relative to zero: all that the candidate has there is the difference
