@@ -25,6 +25,7 @@ from torchparity.comparing.pairing.mapping import (
     renamed_modules,
     with_partner_names,
 )
+from torchparity.comparing.pairing.operands import Operands
 from torchparity.comparing.pairing.optimizer_calls import paired_by_parameter
 from torchparity.comparing.pairing.records import Parents, RecordPair, align, parents_of
 from torchparity.comparing.rank_map import with_partner_ranks
@@ -172,7 +173,16 @@ class PartComparison:
         return paired_by_parameter(self.candidate, self.baseline, pairs)
 
     def _paired_items(self) -> list[list[ItemPair]]:
-        groups = [item_pairs(pair.candidate, pair.baseline, is_fuzzy=pair.how == "fuzzy") for pair in self.pairs]
+        operands = Operands(self.pairs if self._options.by == "order" else ())
+        groups = [
+            item_pairs(
+                pair.candidate,
+                pair.baseline,
+                is_fuzzy=pair.how == "fuzzy",
+                places=operands.places(pair.candidate),
+            )
+            for pair in self.pairs
+        ]
         mapping = self._options.data_mapping
         return mapped_pairs(groups, mapping, self.baseline.records) if mapping else groups
 

@@ -178,3 +178,73 @@ def test_a_gpu_with_tf32_is_told_by_its_name(verdict, task, cuda):
         found = verdict(cnn(device=cuda), cnn(), steps=2, task=task)
 
     assert "TF32" in " ".join([found.sentence, *found.remarks])
+
+
+@pytest.mark.parametrize("task", ["statistics", "tensor"])
+def test_numbers_that_are_quantized_may_turn(verdict, task):
+    class Quantized(nn.Module):
+        def __init__(self, noise):
+            super().__init__()
+            self.first, self.last = nn.Linear(64, 64), nn.Linear(64, 4)
+            with torch.no_grad():
+                self.first.weight.mul_(1 + noise * torch.randn(64, 64))
+
+        def forward(self, x):
+            h = self.first(x)
+            return self.last(h + ((h / 0.01).round().clamp(-128, 127) * 0.01 - h).detach())
+
+    def program(noise):
+        def start():
+            x, model = torch.randn(4096, 64), Quantized(noise)
+            return model, lambda: model(x).square().mean().backward()
+
+        return start
+
+    assert verdict(program(1e-7), program(0.0), task=task).kind == "agree"
+
+
+class Normed(nn.Module):
+    """A convolution with a bias in front of a batch norm, whose gradient is rounding and nothing else."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm, self.last = nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.Linear(8, 4)
+
+    def forward(self, x):
+        return self.last(self.norm(self.conv(x)).relu().mean((2, 3)))
+
+
+def trained(optimizer, noise=0.0, rate=0.05):
+    """Return a program that trains the network; `noise` moves its weights by a rounding or two."""
+
+    def start():
+        x, model = torch.randn(4, 3, 8, 8), Normed()
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.mul_(1 + noise * (2 * torch.rand(parameter.shape) - 1))
+        stepping = optimizer(model.parameters(), lr=rate)
+
+        def step():
+            stepping.zero_grad()
+            model(x).square().mean().backward()
+            stepping.step()
+
+        return model, step
+
+    return start
+
+
+@pytest.mark.parametrize("task", ["statistics", "tensor"])
+@pytest.mark.parametrize("optimizer", [torch.optim.SGD, torch.optim.Adam])
+def test_modules_alone_show_nothing_but_rounding(verdict, task, optimizer):
+    found = verdict(trained(optimizer, 1e-7), trained(optimizer), steps=3, task=task, level="L0")
+
+    assert found.kind == "agree"
+
+
+@pytest.mark.parametrize("task", ["statistics", "tensor"])
+@pytest.mark.parametrize("optimizer", [torch.optim.SGD, torch.optim.Adam])
+def test_modules_alone_show_weights_that_were_trained_otherwise(verdict, task, optimizer):
+    found = verdict(trained(optimizer, 1e-7, rate=0.1), trained(optimizer), steps=3, task=task, level="L0")
+
+    assert (found.kind, found.first.step) == ("weights", 1)

@@ -223,3 +223,45 @@ def test_a_wrong_operator_is_named_although_an_earlier_one_rounds_otherwise_firs
     found = verdict(prefixed(**changes, second=scaled), prefixed(), task=task)
 
     assert (found.kind, found.first.record) == ("operator", "Functional.linear.1.forward")
+
+
+@TASKS
+@pytest.mark.parametrize("is_infinite_in_baseline", [False, True])
+def test_an_argument_that_is_infinite_in_one_run_is_named(verdict, task, is_infinite_in_baseline):
+    def masking(fill):
+        def program():
+            x, model = torch.randn(4, 6, 6), nn.Linear(6, 6)
+            mask = torch.ones(6, 6, dtype=torch.bool).triu(1)
+            return model, lambda: model(x).masked_fill(mask, fill).softmax(-1).square().mean().backward()
+
+        return program
+
+    fills = (-1e9, -math.inf) if is_infinite_in_baseline else (-math.inf, -1e9)
+    found = verdict(*map(masking, fills), task=task)
+
+    assert (found.kind, found.first.record) == ("argument", "Tensor.masked_fill.0.forward")
+    assert found.first.values == tuple(map(str, fills))
+
+
+@TASKS
+def test_a_gradient_that_is_missing_in_every_step_is_told_once(verdict, task):
+    found = verdict(training(frozen=True), training(), steps=3, task=task)
+
+    assert (found.kind, found.first.step, len(found.first.repeated_in)) == ("missing gradient", 0, 2)
+    assert not [finding for finding in found.also if finding.kind == "missing gradient"]
+
+
+@TASKS
+def test_random_numbers_of_another_stream_are_told_once(verdict, task):
+    def noisy(seed):
+        def program():
+            x, model = torch.randn(4, 16), nn.Linear(16, 16)
+            torch.manual_seed(seed)
+            return model, lambda: model(x + torch.randn(4, 16)).square().mean().backward()
+
+        return program
+
+    found = verdict(noisy(1), noisy(0), steps=3, task=task)
+
+    assert (found.kind, len(found.first.repeated_in)) == ("random numbers", 2)
+    assert not found.also

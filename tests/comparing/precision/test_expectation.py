@@ -228,3 +228,48 @@ def test_an_estimate_has_a_margin():
     measured, estimated = (expected(output, [part], call) for output, part in zip(outputs, received, strict=True))
 
     assert estimated.tolerance > 3 * measured.tolerance
+
+
+@pytest.mark.parametrize("terms", [3, 6, 12, 24, 48])
+def test_a_mean_of_few_numbers_is_one_number_whose_error_is_not_the_usual_one(terms):
+    left = torch.rand(2000, terms) + 0.3
+    right = (left.double() * (1 + 1e-7 * torch.randn(2000, terms).double())).float()
+
+    blamed = [is_blamed("mean", x.mean(), y.mean(), [x], [y]) for x, y in zip(left, right, strict=True)]
+
+    assert sum(blamed) == 0
+
+
+@pytest.mark.parametrize(
+    ("operator", "kernel"),
+    [
+        ("round", torch.round),
+        ("floor", torch.floor),
+        ("trunc", torch.trunc),
+        ("sgn", torch.sgn),
+        ("remainder", lambda x: torch.remainder(x, 3.0)),
+    ],
+)
+@pytest.mark.parametrize("noise", [5e-4, 3e-3, 2e-2])
+def test_numbers_near_a_jump_turn_when_they_are_off(operator, kernel, noise):
+    x = 10 * torch.randn(256, 256)
+    y = x + 10 * noise * torch.randn(256, 256)
+
+    assert not torch.equal(kernel(x), kernel(y))
+    assert not is_blamed(operator, kernel(x), kernel(y), [x], [y])
+
+
+@pytest.mark.parametrize("operator", ["round", "floor", "remainder"])
+def test_equal_numbers_do_not_turn(operator):
+    x = 10 * torch.randn(256, 256)
+    y = x.round()
+    y[3, 5] += 1
+
+    assert is_blamed(operator, y, x.round(), [x], [x])
+
+
+def test_another_way_to_round_is_not_what_noise_turns():
+    x = 10 * torch.randn(256, 256)
+    y = x * (1 + 1e-6 * torch.randn(256, 256))
+
+    assert is_blamed("round", x.floor(), y.round(), [x], [y])

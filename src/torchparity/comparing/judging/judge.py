@@ -28,7 +28,7 @@ from torchparity.comparing.judging.verdict import Agreement, Finding, Kind, Verd
 from torchparity.comparing.judging.wording.advice import advice_on
 from torchparity.comparing.judging.wording.sentences import agreement_sentence, finding_sentence, largest_deviation
 from torchparity.comparing.measuring.deviation import has_other_shape
-from torchparity.naming import OPTIMIZER
+from torchparity.naming import OPTIMIZER, forward_of
 from torchparity.text import counted
 
 _MOST_OTHERS = 5
@@ -202,6 +202,8 @@ def _stands_alone(finding: Finding, first: Finding) -> bool:
         return False
     if finding.kind in (Kind.WEIGHTS, Kind.DATA) and finding.step > first.step:
         return False  # what the step before left behind
+    if finding.kind is Kind.MISSING_GRADIENT and forward_of(finding.record) == first.record:
+        return False  # what the call received otherwise asks for a gradient otherwise
     if communicates(finding.record):
         return False  # another rank may have sent what differs
     return finding.kind is not Kind.OPERATOR or finding.input_deviation == 0

@@ -24,12 +24,14 @@ def told_once(findings: Iterable[Finding]) -> list[Finding]:
 
 def _fact(finding: Finding) -> Hashable | None:
     """Return what makes findings the same fact, None for one that stands for itself."""
-    if finding.kind is Kind.WEIGHTS:
-        return Kind.WEIGHTS
+    if finding.kind in (Kind.WEIGHTS, Kind.RANDOM):  # another checkpoint, another stream of random numbers
+        return finding.kind
     if finding.kind is Kind.ARGUMENT:
         # An optimizer computes what it passes on from its settings anew in each step.
         values = None if finding.module == OPTIMIZER else finding.values
         return Kind.ARGUMENT, operator_of(finding.record), finding.item, values
+    if finding.kind is Kind.MISSING_GRADIENT:
+        return Kind.MISSING_GRADIENT, finding.record, finding.item, finding.rank
     if finding.kind is Kind.DATA and finding.module == OPTIMIZER:
         return Kind.DATA, finding.item
     return None

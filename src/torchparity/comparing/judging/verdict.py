@@ -35,10 +35,10 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     `item` is named without its record (`output.0`). `deviation` is how far it is off, relative to the baseline and
     infinite where that has no meaning: `beyond_numbers` then says in a clause what is so. `expected` is what rounding
     explains of it, `expected_because` says why in a clause; `input_deviation` is the largest of what the record
-    received. `values` are an argument's, the candidate's first. `lines` are the user's innermost line and, where it is
-    another, the innermost line outside of torch. `sources` made the item, as the runs tell. `repeated_in` are other
-    places that show the same fact. `explanation` says in a clause what makes it so ("every matmul has an error of
-    TF32's size"), "" where nothing is known.
+    received. `values` are an argument's, or where an input comes from, the candidate's first. `lines` are the user's
+    innermost line and, where it is another, the innermost line outside of torch. `sources` made the item, as the runs
+    tell. `repeated_in` are other places that show the same fact. `explanation` says in a clause what makes it so
+    ("every matmul has an error of TF32's size"), "" where nothing is known.
     """
 
     kind: Kind
@@ -63,6 +63,11 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     is_set_otherwise: bool = False  # True where the explanation is a setting of one run alone
     is_shown: bool = True  # False where the effect stays within rounding
     is_certain: bool = True  # False where the run tells no data flow and content was matched instead
+
+    @property
+    def is_call_alone(self) -> bool:
+        """True where the record is a call that only the candidate makes; the baseline's may have the same name."""
+        return self.partner == self.record and self.baseline_record is None
 
 
 class Agreement(msgspec.Struct, frozen=True, kw_only=True):

@@ -122,7 +122,7 @@ def _found(finding: Finding) -> str:
     """Return which side of a record differs, as the finding says."""
     if finding.kind in _FOUND:
         return _FOUND[finding.kind]
-    if finding.partner == finding.record:
+    if finding.is_call_alone:
         return "only the candidate makes this call"
     if not finding.item.startswith("output"):
         return "differs already in its inputs/parameters"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
@@ -83,28 +84,39 @@ class ItemPair(msgspec.Struct, frozen=True, gc=False):
         return side.name if side is not None else ""
 
 
-def item_pairs(candidate: Record | None, baseline: Record | None, *, is_fuzzy: bool = False) -> list[ItemPair]:
-    """Return a pair for every item of two records, by the items' names, in the order of the candidate's."""
+def item_pairs(
+    candidate: Record | None,
+    baseline: Record | None,
+    *,
+    is_fuzzy: bool = False,
+    places: Mapping[str, str] = MappingProxyType({}),
+) -> list[ItemPair]:
+    """Return a pair for every item of two records, by the items' names, in the order of the candidate's.
+
+    `places` has the baseline's names of items that stand elsewhere there.
+    """
     record = candidate or baseline
     if record is None:
         return []
     name, direction = record.name, record.direction
     partner_name = baseline.name if baseline is not None else ""
     items, others = candidate.items() if candidate is not None else [], baseline.items() if baseline is not None else []
-    if name == partner_name and not is_fuzzy and (in_order := _pairs_in_order(record, items, others)) is not None:
+    is_plain = name == partner_name and not is_fuzzy and not places
+    if is_plain and (in_order := _pairs_in_order(record, items, others)) is not None:
         return in_order  # nearly all records
     right = {item.name: item for item in others}
     pairs: list[ItemPair] = []
     for item in items:
         place, leaf, partner = item.name, item.leaf, None
-        other = right.get(place)
+        there = places.get(place, place)
+        other = right.get(there)
         if other is not None and _are_comparable(leaf, other.leaf):
-            del right[place]
-            partner = Side(f"{partner_name}.{place}" if place else partner_name, other.leaf)
+            del right[there]
+            partner = Side(f"{partner_name}.{there}" if there else partner_name, other.leaf)
         mine = Side(f"{name}.{place}" if place else name, leaf)
         is_replaced = other is not None and partner is None
         is_partner_fuzzy = is_fuzzy and partner is not None
-        replaces_tensor = is_replaced and isinstance(leaf, TensorLeaf) and isinstance(right[place].leaf, TensorLeaf)
+        replaces_tensor = is_replaced and isinstance(leaf, TensorLeaf) and isinstance(right[there].leaf, TensorLeaf)
         pairs.append(
             ItemPair(
                 name, item.role, direction, mine, partner, not pairs, is_partner_fuzzy, is_replaced, replaces_tensor

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from torchparity.comparing.precision import backward, forward, normalizing, optimizers, products
+from torchparity.comparing.precision import backward, forward, normalizing, optimizers, products, steps
 from torchparity.comparing.precision.amounts import Amount, Budget, amount_of, place_of
 from torchparity.comparing.precision.facts import CallFacts, Expectation, Received, Returned
 from torchparity.comparing.precision.families import EXACT, PRODUCTS, Family, family_of, is_foreach, stem_of
@@ -20,6 +20,7 @@ from torchparity.comparing.precision.figures import (
     TF32_UNIT,
     UNKNOWN_GAIN,
     UNKNOWN_ROUNDINGS,
+    of_few,
     smallest_of,
     unit_of,
 )
@@ -31,7 +32,7 @@ _RULES: dict[Family, Rule] = {
     "indexing": forward.indexing,
     "casting": forward.selecting,
     "overwriting": forward.overwriting,
-    "choosing": forward.selecting,
+    "choosing": steps.stepping,
     "creating": forward.creating,
     "switching": forward.switching,
     "adding": forward.adding,
@@ -129,7 +130,7 @@ def _expectation(
     coarse = max([out.unit, *(part.unit for part in inputs)])
     if call.computes_in is not None and family in PRODUCTS:
         coarse = max(coarse, unit_of(call.computes_in))
-    work = min(coarse, FLOAT32_UNIT) * budget.work
+    work = min(coarse, FLOAT32_UNIT) * budget.work * of_few(out.count)
     rounding = _output_rounding(out, inputs, budget, family)
     operands = 0.0
     if budget.operands and any(part.finest < coarse for part in (out, *inputs)):

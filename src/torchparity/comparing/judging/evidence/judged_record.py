@@ -155,3 +155,9 @@ def _in_order_of_time(pairs: Sequence[RecordPair]) -> list[int]:
     rest = [number for number, direction in enumerate(directions) if direction != "parameters_grad"]
     last = max((place for place, number in enumerate(rest) if directions[number] == "backward"), default=len(rest) - 1)
     return rest[: last + 1] + late + rest[last + 1 :]
+
+
+def is_differentiated(entry: ItemComparison) -> bool:
+    """Tell whether a gradient is asked of an item, as it is of what was computed and hardly ever of data."""
+    leaf = entry.baseline.leaf if entry.baseline is not None else None
+    return isinstance(leaf, TensorLeaf) and bool(leaf.requires_grad)

@@ -1,4 +1,4 @@
-"""The order in which optimizers take the parameters of a model."""
+"""Parameters by their names in a model, and the order in which optimizers take them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Iterable, Sequence
 
 from torchparity.comparing.judging.evidence.data_flow import DataFlow
 from torchparity.comparing.judging.evidence.judged_record import JudgedRecord, has_tensor
-from torchparity.naming import OPTIMIZER
+from torchparity.comparing.measuring.item_comparison import ItemComparison
+from torchparity.errors import RecordNameError
+from torchparity.naming import OPTIMIZER, parse_record
 from torchparity.records import Origin, Record, TensorLeaf
 from torchparity.storage import RunPart
 
@@ -52,3 +54,13 @@ def _received(part: RunPart, records: Iterable[Record]) -> set[str]:
 
 def _parameters(origins: Iterable[Origin]) -> set[str]:
     return {origin.name for origin in origins if origin.kind == "parameter"}
+
+
+def parameter_of(record: JudgedRecord, entry: ItemComparison) -> str:
+    """Return a parameter's name in the model: `fc.weight`."""
+    try:
+        path = parse_record(record.name).operator
+    except RecordNameError:
+        return ""
+    item = record.short_name(entry)
+    return f"{path}.{item}" if path else item

@@ -98,18 +98,24 @@ def _relative_difference(mine: Leaf, other: Leaf) -> float:
 
 
 def _one_sided(record: JudgedRecord, alone: Sequence[tuple[ItemComparison, bool]]) -> list[ArgumentDifference]:
-    """Return what one run alone passes: not what the other passes under another name."""
-    left = [text_of_side(entry.candidate) for entry, is_candidates in alone if is_candidates and entry.candidate]
-    right = [text_of_side(entry.baseline) for entry, is_candidates in alone if not is_candidates and entry.baseline]
+    """Return what one run alone passes: not what the other passes under another name.
+
+    What has something else in its place, such as a tensor of other dimensions, is told with both.
+    """
+    left = {record.short_name(entry): text_of_side(entry.candidate) for entry, is_candidates in alone if is_candidates}
+    right = {
+        record.short_name(entry): text_of_side(entry.baseline) for entry, is_candidates in alone if not is_candidates
+    }
+    for place, text in list(left.items()):
+        elsewhere = next((other for other, value in right.items() if value == text and other not in left), None)
+        if elsewhere is not None and place not in right:
+            del left[place], right[elsewhere]
     differences = []
     for entry, is_candidates in alone:
-        side, others = (entry.candidate, right) if is_candidates else (entry.baseline, left)
-        text = text_of_side(side)
-        if text in others:
-            others.remove(text)
-            continue
-        values = (text, _MISSING) if is_candidates else (_MISSING, text)
-        differences.append(_difference(record, entry, *values, is_one_sided=True))
+        place = record.short_name(entry)
+        if place in left if is_candidates else place in right and place not in left:
+            values = left.get(place, _MISSING), right.get(place, _MISSING)
+            differences.append(_difference(record, entry, *values, is_one_sided=True))
     return differences
 
 
@@ -131,7 +137,7 @@ def are_different(mine: Leaf, other: Leaf, rounding: float) -> bool:
     if len(numbers) == 2 and "float" in (mine.type, other.type):
         if rounding >= ROUNDED_TO_ANOTHER_DTYPE and all(abs(number) in LARGEST_NUMBERS for number in numbers):
             return False
-        return abs(numbers[0] - numbers[1]) > rounding * max(map(abs, numbers))
+        return any(map(math.isinf, numbers)) or abs(numbers[0] - numbers[1]) > rounding * max(map(abs, numbers))
     return True
 
 

@@ -195,6 +195,10 @@ class PartContext:
         """Tell whether backward has begun before a record: what it receives then may be a gradient."""
         return self._first_backward is not None and self._first_backward < record.position
 
+    def is_before_backward(self, position: int) -> bool:
+        """Tell whether a record at this position was made before backward began."""
+        return self._first_backward is None or position < self._first_backward
+
     @cached_property
     def _first_backward(self) -> int | None:
         backward = (record.position for record in self.records if record.direction == "backward")

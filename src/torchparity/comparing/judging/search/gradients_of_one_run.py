@@ -7,7 +7,7 @@ from enum import Enum
 from torchparity.comparing.judging.evidence.judged_record import JudgedRecord, are_tensors, has_tensor
 from torchparity.comparing.judging.figures import GAIN_OF_A_CALL, MARGIN_OF_UNSEEN_BACKWARD
 from torchparity.comparing.judging.search.context import PartContext
-from torchparity.comparing.judging.search.inputs import of_call_alone
+from torchparity.comparing.judging.search.other_sources import of_call_alone
 from torchparity.comparing.judging.verdict import Finding
 from torchparity.comparing.measuring.deviation import has_other_shape
 from torchparity.comparing.measuring.item_comparison import ItemComparison

@@ -11,11 +11,8 @@ from torchparity.comparing.judging.evidence.beyond_numbers import shapes_of
 from torchparity.comparing.judging.evidence.judged_record import JudgedRecord, is_mask, is_whole
 from torchparity.comparing.judging.figures import GAIN_OF_A_CALL
 from torchparity.comparing.judging.search.context import PartContext
-from torchparity.comparing.judging.search.inputs import (
-    is_beyond_ancestors,
-    of_call_alone,
-    only_in_one_run,
-)
+from torchparity.comparing.judging.search.inputs import is_beyond_ancestors
+from torchparity.comparing.judging.search.other_sources import of_call_alone, only_in_one_run
 from torchparity.comparing.judging.verdict import Finding, Kind
 from torchparity.comparing.measuring.deviation import has_other_shape
 from torchparity.comparing.measuring.item_comparison import ItemComparison

@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import msgspec
-
-from torchparity.comparing.judging.evidence.beyond_numbers import beyond_numbers, shapes_of
+from torchparity.comparing.judging.evidence.beyond_numbers import shapes_of
 from torchparity.comparing.judging.evidence.dtypes import coarser_unit
-from torchparity.comparing.judging.evidence.judged_record import JudgedRecord, are_tensors
+from torchparity.comparing.judging.evidence.judged_record import JudgedRecord, are_tensors, is_differentiated, is_whole
 from torchparity.comparing.judging.figures import (
     GAIN_OF_A_CALL,
     MARGIN_OF_UNSEEN_BACKWARD,
@@ -17,11 +15,24 @@ from torchparity.comparing.judging.figures import (
     UNITS_OF_COPIES,
 )
 from torchparity.comparing.judging.search.context import PartContext
-from torchparity.comparing.judging.search.earlier_steps import earlier_call_alone, of_earlier_call
-from torchparity.comparing.judging.search.known_gain import deviation_behind
+from torchparity.comparing.judging.search.known_gain import deviation_behind, is_of_unrecorded_training
+from torchparity.comparing.judging.search.other_sources import (
+    earlier_call_alone,
+    makers_of,
+    of_call_alone,
+    of_earlier_call,
+    only_in_one_run,
+    other_maker,
+    other_parameter,
+    text_of,
+    told_by_makers,
+    view_finding,
+)
+from torchparity.comparing.judging.search.unexplained import explained_by
 from torchparity.comparing.judging.verdict import Finding, Kind
 from torchparity.comparing.measuring.deviation import has_other_shape
 from torchparity.comparing.measuring.item_comparison import ItemComparison
+from torchparity.comparing.measuring.numbers import is_number
 from torchparity.comparing.measuring.rounding import tolerance
 from torchparity.comparing.pairing.items import Side
 from torchparity.naming import backward_of, forward_of, is_module_name, is_parameter_gradient
@@ -46,16 +57,44 @@ def _input(context: PartContext, record: JudgedRecord, entry: ItemComparison) ->
     origins = context.flow.origins(entry)
     if not origins or all(origin.kind == "unknown" for origin in origins):
         return _by_content(context, record, entry)
-    makers = [origin for origin in origins if origin.kind in ("record", "earlier")]
+    makers = makers_of(origins)
     if makers:
         return _computed(context, record, entry, makers)
     if any(origin.kind == "uninitialised" for origin in origins) or not is_more_than_a_copy(entry):
         return None
+    return (
+        _computed_in_baseline(context, record, entry)
+        or other_parameter(context, record, entry)
+        or _never_computed(context, record, entry, origins)
+    )
+
+
+def _computed_in_baseline(context: PartContext, record: JudgedRecord, entry: ItemComparison) -> Finding | None:
+    """Return a finding where calls of the baseline made an input that nobody made in the candidate."""
+    other = context.flow.baseline_origins(entry)
+    if not makers_of(other) or not context.flow.is_told_by_candidate(entry):
+        return None
+    alone = only_in_one_run(context, (), [origin for origin in other if origin.kind == "record"])
+    if alone is not None:
+        return of_call_alone(context, record, entry, alone) if is_beyond_ancestors(context, entry, alone) else None
+    earlier = earlier_call_alone(context, (), other)
+    if earlier is not None:
+        is_beyond = is_beyond_ancestors(context, entry, earlier.name, earlier.context)
+        return of_earlier_call(context, record, entry, earlier) if is_beyond else None
+    return other_maker(context, record, entry)
+
+
+def _never_computed(
+    context: PartContext, record: JudgedRecord, entry: ItemComparison, origins: Sequence[Origin]
+) -> Finding | None:
+    """Return a finding about weights or data that no recorded call made."""
     sources = list(map(text_of, origins))
     if has_other_shape(entry.pair):
         return context.finding(Kind.SHAPE, record, entry, sources=sources, values=shapes_of(entry))
     if origins[0].kind == "outside" and is_differentiated(entry):
         return context.finding(Kind.UNRECORDED, record, entry)  # a call that was not recorded computed it
+    if origins[0].kind == "parameter" and is_of_unrecorded_training(context, entry, origins[0].name):
+        return None
     kind = Kind.DATA if origins[0].kind == "outside" else Kind.WEIGHTS
     return context.finding(kind, record, entry, sources=sources)
 
@@ -80,7 +119,7 @@ def _computed(
         return _from_unseen_step(context, record, entry, sources)
     records = [context.maker(origin) for origin in makers]
     if any(maker is None or maker.deviation != 0 or maker.passes_on for maker in records):
-        return None
+        return other_maker(context, record, entry) or _other_view(context, record, entry, records)
     if any(maker is not None and _counts_nothing(maker) and not _received_equals(maker) for maker in records):
         return None
     if context.flow.is_uninitialised(entry):
@@ -92,7 +131,23 @@ def _computed(
     added = context.adding_to_gradient(entry)
     if added is not None:
         return of_call_alone(context, record, entry, added)
-    return context.finding(Kind.UNRECORDED, record, entry, sources=sources)
+    return (
+        told_by_makers(context, record, entry)
+        or view_finding(context, record, entry)
+        or context.finding(Kind.UNRECORDED, record, entry, sources=sources)
+    )
+
+
+def _other_view(
+    context: PartContext, record: JudgedRecord, entry: ItemComparison, makers: Sequence[JudgedRecord | None]
+) -> Finding | None:
+    """Return a finding about another view of what its makers made, where that is further off than they explain."""
+    known = [maker for maker in makers if maker is not None]
+    if len(known) < len(makers) or context.is_in_backward(record) or is_whole(entry):
+        return None
+    allowed = explained_by(known, record, entry) if entry.deviation != math.inf else 0.0
+    is_beyond = allowed is not None and (entry.deviation or 0.0) > allowed + tolerance(entry.pair)
+    return view_finding(context, record, entry) if is_beyond else None
 
 
 def _from_unseen_step(
@@ -117,14 +172,6 @@ def is_raw_memory(context: PartContext, entry: ItemComparison) -> bool:
         return False
     makers = [context.maker(origin) for origin in origins if origin.kind in ("record", "earlier")]
     return all(maker is None or (maker.deviation == 0 and _received_equals(maker)) for maker in makers)
-
-
-def only_in_one_run(context: PartContext, mine: Sequence[Origin], other: Sequence[Origin]) -> str | None:
-    """Return the record that made the input in one run and has no partner in the other."""
-    for origin in mine:
-        if origin.kind == "record" and origin.name not in context.by_name:
-            return origin.name
-    return next((origin.name for origin in other if origin.name not in context.paired_in_baseline), None)
 
 
 def is_beyond_ancestors(
@@ -155,17 +202,6 @@ def _received_equals(maker: JudgedRecord) -> bool:
     return all(entry.deviation == 0 for entry in maker.items if entry.is_input and are_tensors(entry))
 
 
-def of_call_alone(context: PartContext, record: JudgedRecord, entry: ItemComparison, alone: str) -> Finding:
-    """Return a finding about a call that only one run makes: at the call, if it is the candidate's."""
-    extra = context.candidates_alone(alone)
-    if extra is None or not extra.items:
-        return context.finding(Kind.CALL, record, entry, partner=alone)
-    returned = next((item for item in extra.items if not item.is_input), extra.items[0])
-    reached = f"{record.name}.{record.short_name(entry)}"
-    found = context.finding(Kind.CALL, extra, returned, partner=alone, explanation=reached, deviation=entry.deviation)
-    return msgspec.structs.replace(found, beyond_numbers=beyond_numbers(entry))
-
-
 def _is_shown_by_the_whole(entry: ItemComparison, makers: Sequence[JudgedRecord]) -> bool:
     """Tell whether the statistics of what was made would show the difference, if it had been there."""
     if entry.metrics is not None or entry.checksums is not None:
@@ -173,7 +209,7 @@ def _is_shown_by_the_whole(entry: ItemComparison, makers: Sequence[JudgedRecord]
     mine = entry.baseline.values()[3] if entry.baseline is not None else None
     outputs = [entry.baseline for maker in makers for entry in maker.items if not entry.is_input]
     norms = [side.values()[3] for side in outputs if side is not None]
-    largest = max((abs(norm) for norm in norms if isinstance(norm, (int, float))), default=0.0)
+    largest = max((abs(norm) for norm in norms if is_number(norm) and math.isfinite(norm)), default=0.0)
     if not isinstance(mine, (int, float)) or not largest or entry.deviation is None:
         return True
     if mine == 0:  # nothing is relative to zero: all that the candidate has there is the difference
@@ -260,18 +296,3 @@ def is_more_than_a_copy(entry: ItemComparison) -> bool:
     smallest = UNITS_OF_COPIES * coarser_unit(entry.pair)
     is_float = smallest > 0
     return entry.deviation > (max(smallest, SMALLEST_SHOWN) if is_float and entry.metrics is None else smallest)
-
-
-def is_differentiated(entry: ItemComparison) -> bool:
-    """Tell whether a gradient is asked of an item, as it is of what was computed and hardly ever of data."""
-    leaf = entry.baseline.leaf if entry.baseline is not None else None
-    return isinstance(leaf, TensorLeaf) and bool(leaf.requires_grad)
-
-
-def text_of(origin: Origin) -> str:
-    """Return an origin as a person reads it: `parameter fc.weight`, `Functional.linear.0.forward`."""
-    if origin.kind == "record":
-        return origin.name
-    if origin.kind == "earlier":
-        return f"step {origin.step}, {origin.name}"
-    return f"{origin.kind} {origin.name}".strip()

@@ -9,7 +9,8 @@ from torchparity.comparing.judging.evidence.distances import largest_distance, r
 from torchparity.comparing.judging.evidence.dtypes import coarser_unit
 from torchparity.comparing.judging.evidence.judged_record import is_mask
 from torchparity.comparing.judging.evidence.operators import operator_of
-from torchparity.comparing.judging.figures import GAIN_OF_COPIES, ROUNDED_NUMBER
+from torchparity.comparing.judging.evidence.parameter_order import parameter_of
+from torchparity.comparing.judging.figures import GAIN_OF_COPIES, GAIN_OF_SUMS, ROUNDED_NUMBER
 from torchparity.comparing.judging.search.context import PartContext
 from torchparity.comparing.measuring.deviation import finite_norm
 from torchparity.comparing.measuring.item_comparison import ItemComparison
@@ -135,3 +136,26 @@ def _norm(leaf: TensorLeaf) -> float | None:
     norm = leaf.statistics.norm if leaf.statistics is not None else None
     is_size = isinstance(norm, (int, float)) and math.isfinite(norm) and norm > 0
     return float(norm) if is_size and norm is not None else None
+
+
+def is_of_unrecorded_training(context: PartContext, entry: ItemComparison, parameter: str) -> bool:
+    """Tell whether a parameter of a later step is no further off than training that nobody recorded makes it.
+
+    Where modules alone are recorded, no call of an optimizer tells what became of the gradient in the step before, and
+    none tells of an average of weights.
+    """
+    earlier = context.earlier.values()
+    if entry.deviation is None or not any(step.flow.users_of_parameter(parameter) for step in earlier):
+        return False
+    gradients = [
+        gradient.deviation
+        for step in earlier
+        for record in step.records
+        if record.direction == "parameters_grad"
+        for gradient in record.items
+        if parameter_of(record, gradient) == parameter
+    ]
+    known = [deviation for deviation in gradients if deviation is not None]
+    if len(known) < len(gradients):
+        return False
+    return entry.deviation <= tolerance(entry.pair) + GAIN_OF_SUMS * max(known, default=0.0)

@@ -2,34 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from torchparity.comparing.judging.evidence.judged_record import JudgedRecord, are_tensors
-from torchparity.comparing.judging.evidence.parameter_order import known_parameters, stepped_parameters
+from torchparity.comparing.judging.evidence.parameter_order import known_parameters, parameter_of, stepped_parameters
 from torchparity.comparing.judging.search.arguments import differing_arguments
 from torchparity.comparing.judging.search.context import PartContext
 from torchparity.comparing.judging.search.gradients_of_one_run import gradients_agree_in_the_end
-from torchparity.comparing.judging.search.inputs import text_of
 from torchparity.comparing.judging.search.last_writes import last_reader
-from torchparity.comparing.judging.search.parameter_gradients import parameter_of
+from torchparity.comparing.judging.search.other_sources import text_of
 from torchparity.comparing.judging.verdict import Finding, Kind
 from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.comparing.pairing.items import Side
 from torchparity.comparing.pairing.optimizer_calls import takes_lists
-from torchparity.naming import OPTIMIZER, forward_of
+from torchparity.naming import OPTIMIZER, forward_of, is_parameter_gradient
 from torchparity.records import TensorLeaf
 
 _SIDES = ("the candidate", "the baseline")
 
 
-def missing_gradient(context: PartContext) -> Finding | None:
+def missing_gradient(context: PartContext, parted: Sequence[int]) -> Finding | None:
     """Return the first place where one run lacks a gradient that the other has.
 
     That is the backward record that returns it in one run alone; where there is none, the forward record from which on
     one run asks for no gradient. A gradient that is None when the optimizer looks for it shows in its calls alone.
+    Where the runs part in forward, at one of the positions `parted`, a parameter that gets no gradient follows from it.
     """
     found = _missing(context)
     if found is not None and not _all_parameters_get_theirs(context):
         return found
-    return _parameter_without_a_step(context)
+    left = _parameter_without_a_step(context)
+    if left is not None and not is_parameter_gradient(left.record) and any(map(context.is_before_backward, parted)):
+        return None
+    return left
 
 
 def _missing(context: PartContext) -> Finding | None:

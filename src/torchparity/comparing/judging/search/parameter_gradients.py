@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 from torchparity.comparing.judging.evidence.cancellation import is_cancelled
+from torchparity.comparing.judging.evidence.distances import distance, largest_distance, shape_of
 from torchparity.comparing.judging.evidence.judged_record import JudgedRecord
+from torchparity.comparing.judging.evidence.parameter_order import parameter_of
 from torchparity.comparing.judging.figures import GAIN_OF_A_CALL, GAIN_OF_SUMS, MARGIN_OF_UNSEEN_BACKWARD
 from torchparity.comparing.judging.search.context import PartContext
-from torchparity.comparing.judging.search.inputs import is_beyond_ancestors, of_call_alone, only_in_one_run
+from torchparity.comparing.judging.search.inputs import is_beyond_ancestors
+from torchparity.comparing.judging.search.other_sources import of_call_alone, only_in_one_run
 from torchparity.comparing.judging.verdict import Finding, Kind
 from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.comparing.measuring.rounding import tolerance
-from torchparity.errors import RecordNameError
-from torchparity.naming import OPTIMIZER, backward_of, parse_record
+from torchparity.naming import OPTIMIZER, backward_of
 
 
 def parameter_gradient_finding(context: PartContext, record: JudgedRecord) -> Finding | None:
@@ -67,7 +70,25 @@ def _of_records(
     largest = _largest(source.deviation if source.returned else source.input_deviation for source in sources)
     if largest is None or not entry.deviation or entry.deviation <= max(tolerance(entry.pair), GAIN_OF_SUMS * largest):
         return None
+    if all(source.is_module for source in sources) and _cancels(entry, sources):
+        return None
     return _added_or_unrecorded(context, record, entry, sources)
+
+
+def _cancels(entry: ItemComparison, modules: Sequence[JudgedRecord]) -> bool:
+    """Tell whether a gradient is a sum of what modules received in backward, and off by no more than that makes it.
+
+    Errors that a batch norm leaves have the same sign: n of them add up to sqrt(n) times their norm, by Cauchy and
+    Schwarz. A bias has a single dimension; the gradient of a matrix is no such sum.
+    """
+    given = [received for module in modules for received in module.received]
+    shape, moved, own = shape_of(entry), largest_distance(given), distance(entry)
+    if is_cancelled(entry, given):
+        return True
+    if not isinstance(shape, tuple) or len(shape) != 1 or moved is None or own is None:
+        return False
+    sizes = [math.prod(size) for received in given if isinstance(size := shape_of(received), tuple)]
+    return own <= math.sqrt(sum(sizes) / max(1, math.prod(shape))) * moved
 
 
 def _added_or_unrecorded(
@@ -116,13 +137,3 @@ def _gradients_behind(context: PartContext, users: Sequence[str]) -> list[Judged
 def _largest(deviations: Iterable[float | None]) -> float | None:
     known = list(deviations)
     return None if None in known else max((deviation for deviation in known if deviation is not None), default=0.0)
-
-
-def parameter_of(record: JudgedRecord, entry: ItemComparison) -> str:
-    """Return a parameter's name in the model: `fc.weight`."""
-    try:
-        path = parse_record(record.name).operator
-    except RecordNameError:
-        return ""
-    item = record.short_name(entry)
-    return f"{path}.{item}" if path else item

@@ -79,7 +79,8 @@ class RankSearch:
                 self._equal_calls += 1
         if self.unexplained is None:
             self.unexplained = self.choices.first_open
-        gradient = None if context.is_cut_off else missing_gradient(context)
+        parted = [position for position, found in self.findings if found.is_shown and found.step == part.step]
+        gradient = None if context.is_cut_off else missing_gradient(context, parted)
         if gradient is not None:
             self._add(context, context.by_name[gradient.record], gradient)
         if self._tainted.has_any_of(part.step):  # the calls inside tell which part of a module no finding explains

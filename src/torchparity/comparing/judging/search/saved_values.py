@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from torchparity.comparing.judging.evidence.judged_record import JudgedRecord, are_tensors
 from torchparity.comparing.judging.search.arguments import are_different, text_of_side
 from torchparity.comparing.judging.search.context import PartContext
-from torchparity.comparing.judging.search.inputs import text_of
+from torchparity.comparing.judging.search.other_sources import text_of
 from torchparity.comparing.judging.verdict import Finding, Kind
 from torchparity.comparing.measuring.item_comparison import ItemComparison
 from torchparity.comparing.measuring.rounding import tolerance

@@ -63,7 +63,7 @@ def _beyond_its_makers(context: PartContext, record: JudgedRecord, limit: float)
         if context.flow.is_uninitialised(entry):
             continue  # what nobody wrote of it differs
         makers = _makers(context, record, entry)
-        allowed = _explained_by(makers, record, entry)
+        allowed = explained_by(makers, record, entry)
         if allowed is not None and (entry.deviation or 0.0) > allowed:
             return Unexplained(entry, allowed, tuple(_said(context, maker) for maker in makers))
     return None
@@ -100,7 +100,7 @@ def _givers(context: PartContext, record: JudgedRecord) -> list[JudgedRecord]:
     return [giver for giver in givers if giver is not None] if None not in givers else []
 
 
-def _explained_by(makers: Sequence[JudgedRecord], record: JudgedRecord, entry: ItemComparison) -> float | None:
+def explained_by(makers: Sequence[JudgedRecord], record: JudgedRecord, entry: ItemComparison) -> float | None:
     """Return how far an item may be off, by what its makers returned; None where nobody knows.
 
     What they are off by may be added up, and be large beside a sum that cancels.

@@ -25,6 +25,7 @@ _SETTINGS = "The optimizers are set differently: compare their lr, weight_decay,
 _BETWEEN_MODULES = "Something between the modules differs: use level mix, which records the calls there too."
 _FOREACH = "The optimizers make other calls (foreach in one run): give both foreach=False and record again."
 _OTHER_CALLS = "The optimizers make other calls: set them alike (foreach, fused) and record again."
+_OTHER_SOURCE = "The two runs pass on different tensors here: compare what the line gives to this call in both."
 _STATE = "The optimizers have different states here: load the same one into both, or record from the first step on."
 _ADVICE = {
     Kind.AGREE: "Nothing differs by more than rounding: if the training differs all the same, record later steps.",
@@ -78,7 +79,9 @@ def advice(kind: Kind, finding: Finding | None = None) -> str:
         return _STATE
     if kind is Kind.NONFINITE and finding.input_deviation == 0:
         return _KERNEL
-    if kind is Kind.CALL and finding.partner not in (None, finding.record):
+    if kind is Kind.CALL and finding.values is not None:
+        return _OTHER_SOURCE
+    if kind is Kind.CALL and finding.partner is not None and not finding.is_call_alone:
         return f"Only one of the runs calls {finding.partner}: look there, and check that both take the same branch."
     if is_between_modules(finding):
         return _BETWEEN_MODULES

@@ -137,15 +137,21 @@ def _nonfinite(finding: Finding, off: str) -> str:
 
 
 def _call(finding: Finding, off: str) -> str:
-    if finding.partner == finding.record and finding.sources:
-        return f"only the candidate makes this call, which writes {finding.sources[0]}; no record reads it afterwards"
-    if finding.explanation and finding.partner != finding.record:
-        return finding.explanation
-    if finding.partner == finding.record:
+    if finding.values:
+        mine, other = finding.values
+        return f"{finding.item} comes from {mine}, in the baseline from {other}; it {off}"
+    if finding.is_call_alone:
+        if finding.sources:
+            writes = f"writes {finding.sources[0]}; no record reads it afterwards"
+            return f"only the candidate makes this call, which {writes}"
         return f"only the candidate makes this call; {finding.explanation}, which receives its result, {off}"
-    if finding.item.startswith("output"):
-        return f"{finding.item} {off}; {finding.partner}, which only one run has, was the last to touch it"
+    if finding.explanation:
+        return finding.explanation
     made_by = finding.sources[0] if finding.sources else finding.partner
+    if finding.partner == finding.record:  # numbers of calls shift behind one that the other run does not make
+        made_by = f"the baseline's {made_by}"
+    if finding.item.startswith("output"):
+        return f"{finding.item} {off}; {made_by}, which only one run has, was the last to touch it"
     return f"its input differs after {made_by}, which only one run has; {finding.item} {off}"
 
 
