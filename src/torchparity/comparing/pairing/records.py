@@ -20,6 +20,7 @@ from torchparity.storage import RunPart
 
 How = Literal["name", "realigned", "renamed", "fuzzy", "mapped", "unmatched"]
 Alignment = Literal["name", "order", "fuzzy"]
+Look = tuple[str, str, tuple[tuple[int, ...], ...]]  # operator, enclosing module, shapes
 _LONGEST = 20_000  # records between two anchors that are aligned exactly; what is longer is aligned by name
 _FRAME = r"File .+?, line \d+, in (?P<function>[^,\n]+)"
 
@@ -43,6 +44,11 @@ class Parents(msgspec.Struct):
 
     candidate: Mapping[str, str | None] = {}
     baseline: Mapping[str, str | None] = {}
+
+    @property
+    def differ(self) -> bool:
+        """True where records of the same names were called from other places, as modules in another order are."""
+        return self.candidate != self.baseline
 
 
 def parents_of(candidate: RunPart, baseline: RunPart) -> Parents:
@@ -72,7 +78,7 @@ def align(
     """Return every record of both runs once: the candidate's in their order, then those of the baseline alone."""
     if by == "fuzzy":
         partners = _fuzzy(candidate, baseline, parents or Parents())
-    elif by == "order" and list(candidate) != list(baseline):
+    elif by == "order" and (list(candidate) != list(baseline) or (parents or Parents()).differ):
         partners = _by_order(candidate, baseline, parents or Parents())
     else:
         partners = {name: name for name in candidate if name in baseline}
@@ -141,6 +147,7 @@ def _by_order(candidate: Mapping[str, Record], baseline: Mapping[str, Record], p
     theirs = [look_of(baseline[name], parents.baseline.get(name)) for name in right]
     asks = [[_asks_for_gradients(run[name]) for name in names] for run, names in ((candidate, left), (baseline, right))]
     partners = {left[i]: right[j] for i, j in _best_matching(mine, theirs, asks[0], asks[1])}
+    partners |= _moved(dict(zip(left, mine, strict=True)), dict(zip(right, theirs, strict=True)), partners)
     modules = _modules(partners, parents)
     taken = set(partners.values())
     partners |= {name: name for name in left if name not in partners and name in baseline and name not in taken}
@@ -149,6 +156,30 @@ def _by_order(candidate: Mapping[str, Record], baseline: Mapping[str, Record], p
     taken = set(partners.values())
     others = (name for name in candidate if name not in partners and name in baseline and name not in taken)
     return partners | {name: name for name in others if not _has_moved(name, candidate, baseline, partners)}
+
+
+def _moved(mine: Mapping[str, Look], theirs: Mapping[str, Look], partners: Mapping[str, str]) -> dict[str, str]:
+    """Return the calls of modules that the baseline calls earlier or later.
+
+    They pair where both runs leave the same calls of a module without a partner.
+    """
+    taken = set(partners.values())
+    here = _by_module({name: look for name, look in mine.items() if name not in partners})
+    there = _by_module({name: look for name, look in theirs.items() if name not in taken})
+    moved: dict[str, str] = {}
+    for module, names in here.items():
+        others = there.get(module, [])
+        if [mine[name] for name in names] == [theirs[name] for name in others]:
+            moved |= zip(names, others, strict=True)
+    return moved
+
+
+def _by_module(looks: Mapping[str, Look]) -> dict[str, list[str]]:
+    by_module: dict[str, list[str]] = {}
+    for name, (_, module, _) in looks.items():
+        if is_module_name(module):
+            by_module.setdefault(module, []).append(name)
+    return by_module
 
 
 def _modules(partners: Mapping[str, str], parents: Parents) -> dict[str, str]:
@@ -195,7 +226,7 @@ def _is_call(record: Record) -> bool:
     return record.direction == "forward" and not is_module_name(record.name) and not record.is_recompute
 
 
-def look_of(record: Record, parent: str | None = None) -> tuple[str, str, tuple[tuple[int, ...], ...]]:
+def look_of(record: Record, parent: str | None = None) -> Look:
     """Return what calls have in common that may be partners: operator, enclosing module, shapes."""
     operator = canonical_operator(family_of(record.name))
     operator = operator.partition(".")[2] or operator  # Tensor.add and Torch.add are one operator
