@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from tests.faultbed.plant import wrong_output
+from tests.faultbed.plant import wrong_gradient, wrong_output
 from tests.support.planting import planted
 from torchparity.comparing.judging.wording.advice import advice
 
@@ -223,6 +223,19 @@ def test_a_wrong_operator_is_named_although_an_earlier_one_rounds_otherwise_firs
     found = verdict(prefixed(**changes, second=scaled), prefixed(), task=task)
 
     assert (found.kind, found.first.record) == ("operator", "Functional.linear.1.forward")
+
+
+@TASKS
+def test_a_wrong_gradient_is_named_although_its_call_rounds_otherwise_first(verdict, task):
+    def second(func, args, kwargs):
+        def rounding(*given, **named):
+            return rounded_otherwise(func, given, named)
+
+        return wrong_gradient(lambda gradient: gradient * 1.2)(rounding, args, kwargs)
+
+    found = verdict(prefixed(second=second), prefixed(), task=task)
+
+    assert (found.kind, found.first.record) == ("operator", "Functional.linear.1.backward")
 
 
 @TASKS

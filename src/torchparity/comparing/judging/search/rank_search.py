@@ -234,15 +234,16 @@ class RankSearch:
     def _traced_back(self, context: PartContext, record: JudgedRecord, found: Finding) -> Finding:
         """Return the first record that is not bit-equal where many before it are, instead of one that exceeds it.
 
-        Not where that one is off by more than a call makes of what grows from call to call: it is wrong itself, unless
-        it is the gradient of the first.
+        Not where that one is off by more than a call makes of what grows from call to call: it is wrong itself. In the
+        gradient of the first it has grown twice.
         """
         first = self._first_unequal
         if first is None or first[2] < FEWEST_EQUAL_CALLS:
             return found
         origin, entry, _ = first
         is_own_gradient = record.direction == "backward" and forward_of(record.name) == origin.name
-        is_wrong_itself = found.deviation > GAIN_OF_A_CALL * found.expected and not is_own_gradient
+        grown = GAIN_OF_A_CALL * GAIN_OF_A_CALL if is_own_gradient else GAIN_OF_A_CALL
+        is_wrong_itself = found.deviation > grown * found.expected
         if is_wrong_itself or context.by_name.get(origin.name) is not origin:
             return found
         explanation = f"all before it is bit-equal, and from it on the difference grows until {record.name}"
