@@ -1,11 +1,12 @@
 """Compares models trained on a CUDA device with the same on the CPU: clean pairs, dtypes, TF32 and wrong kernels.
 
-python -m benchmarks.cpu_against_cuda FOLDER [--models llama,cnn] [--task statistics|tensor]
+python -m benchmarks.cpu_against_cuda FOLDER [--models llama,cnn] [--task statistics|tensor] [--device npu]
 
 Every model of the fault bed is trained two steps (forward, backward, clipping, optimizer) on the CPU in float32 and on
 the device in float32, with TF32, in bfloat16, under autocast, and with a wrong kernel in each of these. There is no
-dropout: two devices draw other random numbers. Prints a line for each pair and writes FOLDER/results.jsonl; the runs of
-a wrong answer stay in FOLDER/MODEL.
+dropout: two devices draw other random numbers. With `--device npu` a simulated NPU stands for the device, which adds in
+another order; it cannot run mixtral, nor lstm in bfloat16. Prints a line for each pair and writes
+FOLDER/results.jsonl; the runs of a wrong answer stay in FOLDER/MODEL.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ import torchparity
 from tests.faultbed.models import SUBJECTS
 from tests.faultbed.plant import Change, PlantedCall, wrong_gradient, wrong_output
 from tests.faultbed.program import Program, make_program, record
+from torchparity.simulation import NpuBehaviour, simulate_npu
 
 _VARIANTS = ("fp32", "tf32", "bf16", "autocast")
 _CLEAN_KINDS = {"fp32": ("agree",), "tf32": ("dtype", "agree"), "bf16": ("dtype",), "autocast": ("dtype",)}
@@ -113,11 +115,13 @@ def _place(baseline: Path, kernel: Kernel) -> str | None:
     return None
 
 
-def _pair(name: str, variant: str, kernel: str | None, folder: Path, task: str) -> dict[str, Any] | None:
+def _pair(name: str, variant: str, kernel: str | None, folder: Path, task: str, device: str) -> dict[str, Any] | None:
     baseline, candidate = folder / name / "cpu", folder / name / f"{variant}-{kernel or 'clean'}"
     if not baseline.exists():
         record(_program(name, "cpu", "fp32"), baseline, task)
-    program = _program(name, "cuda", variant)
+    if device == "npu":
+        simulate_npu(NpuBehaviour(reduction_order="reversed", accumulate="tf32" if variant == "tf32" else None))
+    program = _program(name, device, variant)
     truth: str | None = None
     if kernel is not None:
         truth = _place(baseline, KERNELS[kernel])
@@ -151,14 +155,17 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--models", default=",".join(SUBJECTS))
     parser.add_argument("--task", default="statistics")
+    parser.add_argument("--device", choices=("cuda", "npu"), default="cuda", help="npu: the simulated one")
     options = parser.parse_args()
+    if options.device == "npu":
+        simulate_npu()
     options.folder.mkdir(parents=True, exist_ok=True)
     run: Callable[..., dict[str, Any] | None] = _pair
     lines = []
     for name in options.models.split(","):
         for variant in _VARIANTS:
             for kernel in (None, *KERNELS):
-                line = run(name, variant, kernel, options.folder, options.task)
+                line = run(name, variant, kernel, options.folder, options.task, options.device)
                 if line is not None:
                     lines.append(line)
                     print("ok   " if line["is_right"] else "WRONG", name, variant, kernel, line["sentence"][:300])
