@@ -48,6 +48,16 @@ def test_a_loss_that_goes_wrong_through_one_api_recovers_when_that_is_fixed(tmp_
     assert ((fixed - right).abs() / right).max() < 0.01
 
 
+@pytest.mark.parametrize("handler", ["check", "fix"])
+def test_the_closing_line_names_a_folder_only_where_it_was_written(handler, tmp_path, capsys):
+    with perturbing(tmp_path / "out", handler_type=handler):
+        F.normalize(torch.randn(4, 64).bfloat16())
+
+    assert (
+        (f"; see {tmp_path / 'out'}" in capsys.readouterr().out) == (tmp_path / "out").exists() == (handler == "check")
+    )
+
+
 def test_the_result_keeps_dtype_and_is_that_of_float32():
     values = torch.randn(4, 64).bfloat16()
 

@@ -158,10 +158,15 @@ def test_change_value_exchanges_pairs_together():
         ("add_noise", subject(torch.empty(0)), "empty"),
         ("no_change", subject(torch.empty(0)), "empty"),
         ("to_cpu", subject(torch.empty(0)), "empty"),
-        ("improve_precision", subject(torch.ones(2)), "no low-precision input"),
+        ("improve_precision", subject(torch.ones(2)), "no low-precision input, and raise_float32 is off$"),
         ("improve_precision", subject(torch.empty(0).half()), "empty"),
     ],
 )
 def test_what_has_no_meaning_is_cancelled_with_its_reason(mode, given, reason):
     with pytest.raises(CancelledError, match=reason):
         perturbation(mode).perturbed(given)
+
+
+def test_what_is_left_out_with_raise_float32_does_not_advise_it():
+    with pytest.raises(CancelledError, match=r"no low-precision input$"):
+        ImprovePrecision(WITH_FLOAT32).perturbed(subject(torch.ones(2).double()))

@@ -17,11 +17,11 @@ from torchparity.perturb.perturbing import Held, Perturbing, check_draws_nothing
 from torchparity.perturb.raised_products import shorter_way
 from torchparity.perturb.selected_calls import SelectedCalls
 from torchparity.perturb.subject import (
-    NO_LOW_PRECISION,
     CancelledError,
     Subject,
     call_tensors,
     has_plain_values,
+    no_low_precision,
     tensors_of,
 )
 from torchparity.perturb.verdicts import Measured, Stage, Verdicts
@@ -56,7 +56,7 @@ class ForwardCheck(Perturbing):
         if reason is None and call.op.kind is Kind.COMPUTES and call.op.name.rpartition(".")[2] in _NUMBERS:
             return _NO_TENSOR
         if reason is None and lacks_low_precision(self._perturbation.raised, tensors):
-            return NO_LOW_PRECISION
+            return no_low_precision(self._perturbation.raised)
         return reason
 
     def after(self, call: Call, state: Held, output: Any) -> None:

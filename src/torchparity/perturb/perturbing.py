@@ -41,6 +41,7 @@ class Perturbing(Listener, ABC):
 
     work = "perturb"
     needs_parents = False
+    writes_files = True
 
     def __init__(self, calls: SelectedCalls, verdicts: Verdicts) -> None:
         self.calls, self.verdicts = calls, verdicts

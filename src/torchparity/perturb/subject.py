@@ -16,8 +16,12 @@ from torchparity.perturb.autocast import is_autocasting
 Change = Callable[[Any], Any]
 Moved = Literal["none", "first", "all"]  # of the floating-point tensors of a call
 Raised = Mapping[torch.dtype, torch.dtype]  # dtypes, and those that take their place
-NO_LOW_PRECISION = "it has no low-precision input"
 NOTHING_RAISED: Raised = MappingProxyType({})
+
+
+def no_low_precision(raised: Raised) -> str:
+    """Return why a call is left out that has no tensor of the dtypes that are raised."""
+    return f"it has no low-precision input{'' if torch.float32 in raised else ', and raise_float32 is off'}"
 
 
 class CancelledError(Exception):

@@ -130,6 +130,7 @@ def test_other_dtypes_are_called_by_name(verdict, task, changes, dtypes):
 
     assert found.kind == "dtype", found.sentence
     assert f"different dtypes, {dtypes} in " in found.sentence and "all within what that explains" in found.sentence
+    assert " records, first Functional.conv2d.0.forward: all within" in found.sentence
 
 
 @TASKS

@@ -26,13 +26,14 @@ class Net(nn.Module):
         return self.down(self.between(functional.gelu(self.up(x))))
 
 
-def training(*, change=None, between=lambda x: x, foreach=False, lr=0.1):
+def training(*, change=None, between=lambda x: x, foreach=False, lr=0.1, clears=True):
     def make():
         model, x, label = Net(between), torch.randn(8, 8), torch.arange(8) % 4
         optimizer = torch.optim.Adam(model.parameters(), lr=lr, foreach=foreach)
 
         def step():
-            optimizer.zero_grad()
+            if clears:
+                optimizer.zero_grad()
             with planted(GELU, change):
                 functional.cross_entropy(model(x), label).backward()
             optimizer.step()
@@ -108,6 +109,14 @@ def test_a_call_of_the_baseline_alone_is_named_in_the_advice(verdict):
 
     assert found.advice.startswith(f"Only one of the runs calls {found.first.partner}: "), found.sentence
     assert found.first.partner.startswith("Tensor.mul")
+
+
+@pytest.mark.parametrize("level", ["mix", "L1"])
+def test_gradients_that_were_not_cleared_are_looked_for_there(verdict, level):
+    found = verdict(training(clears=False), training(), steps=2, level=level)
+
+    assert found.kind == "unrecorded step" and found.first.step == 1, found.sentence
+    assert "zero_grad" in found.advice
 
 
 def test_settings_of_the_optimizer_are_named(verdict):

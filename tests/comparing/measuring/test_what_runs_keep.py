@@ -95,7 +95,41 @@ def test_a_run_that_lost_what_the_other_has_does_not_agree_without_a_word(tmp_pa
     done = compare(other, plain)
 
     assert "3 rows whose data is missing or unreadable in one run could not be compared" in done.headline()
+    assert "every statistic that could be read is the same" in done.headline()
     assert done.has_differences
+
+
+def record_steps(path, *, fault=1.0):
+    """Record two steps with values."""
+    with capture(path, level="L1", task="tensor") as recording:
+        for seed in range(2):
+            torch.cos(torch.sin(torch.randn(40, generator=torch.Generator().manual_seed(seed))) * fault)
+            recording.step()
+    return path
+
+
+def without_values_of_step_0(run):
+    for file in (run / "step0" / "rank0" / "dump_tensor_data").iterdir():
+        file.unlink()
+    return run
+
+
+def test_values_that_cannot_be_read_are_not_called_identical(tmp_path):
+    other = without_values_of_step_0(record_steps(tmp_path / "other"))
+
+    said = compare(other, record_steps(tmp_path / "plain")).headline()
+
+    assert said.startswith("The runs agree: every record that could be read has the same bits; ")
+    assert "rows whose data is missing or unreadable in one run could not be compared" in said
+
+
+def test_values_that_cannot_be_read_are_told_beside_a_finding(tmp_path):
+    other = without_values_of_step_0(record_steps(tmp_path / "other", fault=1.001))
+
+    found = compare(other, record_steps(tmp_path / "plain")).verdict
+
+    assert found.first is not None
+    assert [line for line in found.remarks if "missing or unreadable in one run could not be compared" in line]
 
 
 def test_one_run_of_msprobes_is_said_to_be_one(runs, golden):

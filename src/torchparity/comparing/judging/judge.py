@@ -102,7 +102,11 @@ def _judged(parts: Sequence[ComparedPart], coverage: Coverage, limits: Limits, *
         sentence=_sentence(first, parts),
         first=first,
         also=tuple([finding for finding in others if finding.is_shown][:_MOST_OTHERS]),
-        remarks=(*_quiet_sentences(quiet, parts)[:_MOST_REMARKS], *_remarks(first, searches, changes)),
+        remarks=(
+            *_quiet_sentences(quiet, parts)[:_MOST_REMARKS],
+            *_remarks(first, searches, changes),
+            *coverage.unread(),
+        ),
         not_compared=coverage.left_out(),
     )
 
@@ -215,6 +219,7 @@ def _cannot_tell(finding: Finding, parts: Sequence[ComparedPart], coverage: Cove
         kind=Kind.UNKNOWN,
         sentence=_sentence(finding, parts),
         first=finding,
+        remarks=tuple(coverage.unread()),
         not_compared=coverage.left_out(),
     )
 
@@ -236,7 +241,7 @@ def _agreement(
     if not any(search.has_looked for search in searches.values()):
         return _nothing_behind(limits)
     agreement, dtypes, left_out = total_agreement(searches, parts, limits), _dtype_words(searches), coverage.ending()
-    kind, sentence = Kind.AGREE, agreement_sentence(agreement, left_out)
+    kind, sentence = Kind.AGREE, agreement_sentence(agreement, left_out, is_all_read=not coverage.unreadable_rows)
     largest, apart = largest_deviation(agreement), agreement.apart_from
     if dtypes:
         all_within = f"all within what that explains{apart}; {largest}"

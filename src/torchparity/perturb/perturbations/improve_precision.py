@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from torchparity.perturb.subject import NO_LOW_PRECISION, CancelledError, Moved, Raised, Subject
+from torchparity.perturb.subject import CancelledError, Moved, Raised, Subject, no_low_precision
 
 RAISED = {torch.float16: torch.float32, torch.bfloat16: torch.float32}
 WITH_FLOAT32 = {**RAISED, torch.float32: torch.float64}
@@ -34,7 +34,7 @@ class ImprovePrecision:
         """Raise where nothing is computed in low precision: neither by its inputs nor by autocast."""
         has_low = any(tensor.dtype in self.raised for tensor in subject.tensors)
         if not has_low and not subject.is_autocast:
-            raise CancelledError(NO_LOW_PRECISION)
+            raise CancelledError(no_low_precision(self.raised))
         if not any(tensor.numel() for tensor in subject.tensors if tensor.is_floating_point()):
             raise CancelledError("its input is empty")
 

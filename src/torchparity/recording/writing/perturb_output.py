@@ -38,7 +38,8 @@ class PerturbOutput:
         failed = attempted(self._perturbing.close)
         lost = [f"the last results are not judged: {text_of(failed)}"] if isinstance(failed, Exception) else []
         said = [*self._perturbing.sentences(), *lost, *(sentence.rstrip(".") for sentence in missing)]
-        line = f"torchparity: {'; '.join(said)}; see {self._folder}"
+        said += [f"see {self._folder}"] if self._perturbing.writes_files else []
+        line = f"torchparity: {'; '.join(said)}"
         _log.info("%s", line)
         with suppress(OSError, ValueError):  # nobody reads it, or the terminal has no such letter
             print(line)  # noqa: T201 - the one line at the end

@@ -55,6 +55,10 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
         left_out = self.left_out()
         return f"; {left_out}" if left_out else ""
 
+    def unread(self) -> list[str]:
+        """Return a sentence on data that could not be read, which a finding does not tell; empty where all was."""
+        return [f"{self._unread} could not be compared"] if self.unreadable_rows else []
+
     @property
     def _unread(self) -> str:
         return f"{counted(self.unreadable_rows, 'row')} whose data is missing or unreadable in one run"

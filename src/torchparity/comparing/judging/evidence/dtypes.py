@@ -23,31 +23,33 @@ class DifferingDtypes(msgspec.Struct, frozen=True):
     pairs: Counter[tuple[str, str]]
     differing: int
     records: int
+    first: str = ""  # of those records
 
 
 def differing_dtypes(groups: Sequence[Sequence[ItemComparison]]) -> DifferingDtypes:
     """Count the dtypes that differ in the records of a part."""
     pairs: Counter[tuple[str, str]] = Counter()
-    differing = 0
+    differing, first = 0, ""
     for group in groups:
         found = set(_of_record(group))
         if found:
             pairs.update(found)
-            differing += 1
-    return DifferingDtypes(pairs, differing, len(groups))
+            differing, first = differing + 1, first or group[0].pair.record
+    return DifferingDtypes(pairs, differing, len(groups), first)
 
 
 def dtype_words(parts: Iterable[DifferingDtypes]) -> str:
-    """Return which dtypes stand against which in how many records, "" where all are the same."""
+    """Return which dtypes stand against which in how many records, and in which first; "" where all are the same."""
     pairs: Counter[tuple[str, str]] = Counter()
-    records, differing = 0, 0
+    records, differing, first = 0, 0, ""
     for part in parts:
         pairs.update(part.pairs)
+        first = first or part.first
         records, differing = records + part.records, differing + part.differing
     if not pairs:
         return ""
     said = " and ".join(f"{mine} against {other}" for (mine, other), _ in pairs.most_common(_MOST_DTYPES))
-    return f"{said} in {differing:,} of {counted(records, 'record')}"
+    return f"{said} in {differing} of {counted(records, 'record')}, first {first}"
 
 
 def _of_record(group: Sequence[ItemComparison]) -> Iterator[tuple[str, str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torchparity.comparing.judging.verdict import Finding, Kind, Verdict
 from torchparity.comparing.judging.wording.sentences import is_between_modules
 from torchparity.errors import RecordNameError
-from torchparity.naming import OPTIMIZER, parse_record
+from torchparity.naming import OPTIMIZER, is_parameter_gradient, parse_record
 
 _FORWARD = (
     "This operator's forward computation is wrong: run it alone against a higher precision, "
@@ -26,6 +26,10 @@ _BETWEEN_MODULES = "Something between the modules differs: use level mix, which 
 _FOREACH = "The optimizers make other calls (foreach in one run): give both foreach=False and record again."
 _OTHER_CALLS = "The optimizers make other calls: set them alike (foreach, fused) and record again."
 _OTHER_SOURCE = "The two runs pass on different tensors here: compare what the line gives to this call in both."
+_ADDED_UP = (
+    "The gradient of a parameter is more, or less, than this step's backward gave: look for zero_grad() that one run "
+    "leaves out, gradients that are accumulated, and hooks that change them."
+)
 _STATE = "The optimizers have different states here: load the same one into both, or record from the first step on."
 _ADVICE = {
     Kind.AGREE: "Nothing differs by more than rounding: if the training differs all the same, record later steps.",
@@ -83,6 +87,8 @@ def advice(kind: Kind, finding: Finding | None = None) -> str:
         return _OTHER_SOURCE
     if kind is Kind.CALL and finding.partner is not None and not finding.is_call_alone:
         return f"Only one of the runs calls {finding.partner}: look there, and check that both take the same branch."
+    if kind is Kind.UNRECORDED and finding.is_certain and _is_of_a_gradient(finding):
+        return _ADDED_UP
     if is_between_modules(finding):
         return _BETWEEN_MODULES
     if kind is not Kind.OPERATOR:
@@ -92,6 +98,13 @@ def advice(kind: Kind, finding: Finding | None = None) -> str:
         said = f"{said[0].lower()}{said[1:]}"
         return f"Set this alike in both runs first: {finding.explanation}. If they part all the same, {said}"
     return f"Mind: {finding.explanation}. {said}" if finding.explanation else said
+
+
+def _is_of_a_gradient(finding: Finding) -> bool:
+    """Tell whether a parameter's gradient differs: where it is recorded, or where the optimizer reads it."""
+    if finding.module == OPTIMIZER:
+        return any(source.endswith(".backward") for source in finding.sources)
+    return is_parameter_gradient(finding.record)
 
 
 def _of_operator(finding: Finding) -> str:

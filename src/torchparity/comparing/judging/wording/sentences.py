@@ -30,15 +30,16 @@ def is_between_modules(finding: Finding) -> bool:
     return finding.kind is Kind.UNRECORDED and not finding.is_certain and is_module_name(finding.record)
 
 
-def agreement_sentence(agreement: Agreement, left_out: str) -> str:
-    """Return the sentence for runs without a finding."""
+def agreement_sentence(agreement: Agreement, left_out: str, *, is_all_read: bool = True) -> str:
+    """Return the sentence for runs without a finding; `is_all_read` is false where data could not be read."""
     apart, other = agreement.apart_from, " other" if agreement.apart_from else ""
+    read = "" if is_all_read else " that could be read"
     if not agreement.is_identical and (agreement.item or not apart):
         return f"The runs agree within rounding{apart}: {largest_deviation(agreement)}{left_out}."
     if not agreement.compares_every_bit:
-        return f"The runs agree{apart}: every{other} statistic is the same{left_out}."
-    said = "agree" if apart else "are identical"
-    return f"The runs {said}{apart}: every{other} record has the same bits{left_out}."
+        return f"The runs agree{apart}: every{other} statistic{read} is the same{left_out}."
+    said = "agree" if apart or read else "are identical"
+    return f"The runs {said}{apart}: every{other} record{read} has the same bits{left_out}."
 
 
 def largest_deviation(agreement: Agreement) -> str:
