@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import time
+
+import pytest
 
 from torchparity.kernels.compile_notice import CompileNotice
 
@@ -38,3 +43,26 @@ def test_the_line_does_not_come_after_what_failed(caplog):
     except ValueError:
         time.sleep(0.4)
     assert not caplog.messages
+
+
+def test_what_is_only_loaded_is_not_told_however_long_it_takes(caplog):
+    with CompileNotice("the moon", patience=0.01, has_begun=lambda: False).while_compiling():
+        time.sleep(0.2)
+    assert not caplog.messages
+
+
+@pytest.mark.parametrize("is_compiled", [False, True])
+def test_the_arena_of_the_host_knows_loading_from_compiling(is_compiled, tmp_path):
+    script = """
+import torchparity.kernels.compile_notice as notices
+notices._PATIENCE = notices.CompileNotice.__init__.__kwdefaults__["patience"] = 0.001
+from torchparity.kernels.arenas import host_arena
+host_arena(exact=False, checksums=False)
+"""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    for _ in range(1 + is_compiled):
+        said = subprocess.run(
+            [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
+        )
+
+    assert ("compiles its kernels for the CPU" in said.stderr) == (not is_compiled)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 _log = logging.getLogger("torchparity")
@@ -12,10 +12,15 @@ _PATIENCE = 0.5  # seconds; code that was compiled before is loaded in less
 
 
 class CompileNotice:
-    """Tells once that kernels for some device are being compiled, where that takes long enough to be noticed."""
+    """Tells once that kernels for some device are being compiled, where that takes long enough to be noticed.
 
-    def __init__(self, device: str, *, patience: float = _PATIENCE) -> None:
-        self._device, self._patience = device, patience
+    `has_begun` tells code that is compiled from code that is only loaded, which a busy machine does slowly too.
+    """
+
+    def __init__(
+        self, device: str, *, patience: float = _PATIENCE, has_begun: Callable[[], bool] = lambda: True
+    ) -> None:
+        self._device, self._patience, self._has_begun = device, patience, has_begun
         self._has_told = False
 
     @contextmanager
@@ -24,17 +29,19 @@ class CompileNotice:
         if self._has_told:
             yield
             return
-        timer = threading.Timer(self._patience, self._tell)
-        timer.daemon = True
-        timer.start()
+        is_over = threading.Event()
+        threading.Thread(target=self._tell_unless, args=(is_over,), daemon=True).start()
         try:
             yield
         finally:
-            timer.cancel()
+            is_over.set()
 
-    def _tell(self) -> None:
-        self._has_told = True
-        _log.warning(
-            "torchparity compiles its kernels for %s, which takes some seconds and is needed once.",
-            self._device,
-        )
+    def _tell_unless(self, is_over: threading.Event) -> None:
+        while not is_over.wait(self._patience):
+            if self._has_begun():
+                self._has_told = True
+                _log.warning(
+                    "torchparity compiles its kernels for %s, which takes some seconds and is needed once.",
+                    self._device,
+                )
+                return

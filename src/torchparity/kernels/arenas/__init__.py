@@ -35,10 +35,14 @@ __all__ = [
 
 def host_arena(*, exact: bool, checksums: bool) -> Arena:
     """Return the arena for float32 in host memory."""
+    from numba.core.event import RecordingListener, install_listener
+
     from torchparity.kernels.arenas.host import HostArena  # loads the compiler
 
     arena = HostArena(exact=exact, checksums=checksums)
-    with CompileNotice("the CPU").while_compiling():
+    compilations = RecordingListener()  # type: ignore[no-untyped-call]
+    notice = CompileNotice("the CPU", has_begun=lambda: bool(compilations.buffer))
+    with install_listener("numba:compile", compilations), notice.while_compiling():
         arena.try_out()
     return arena
 
