@@ -45,6 +45,7 @@ def fragile(values=FRAGILE):
         pytest.param({"max_calls_per_api": 0}, "a whole number from 1, or -1 for no limit", id="max-calls"),
         pytest.param({"significance": 1}, "a whole number from 2, or 0 for none", id="significance"),
         pytest.param({"significance": 4, "handler_type": "fix"}, "'significance' works neither with", id="both"),
+        pytest.param({"significance": 4, "pert_mode": "bit_noise"}, "leave pert_mode 'bit_noise' out", id="noise"),
         pytest.param({"scope": ["relu"]}, "'relu' is none: use 'list'", id="part-in-scope"),
         pytest.param({"list": [""]}, "has an empty text, which every name contains", id="empty-text"),
         pytest.param({"raise_float32": True, "pert_mode": "no_change"}, "'raise_float32' works with", id="float32"),

@@ -74,3 +74,5 @@ def _check_free_benchmark(block: FreeBenchmarkTask, source: str) -> None:
             f"{where}: 'significance' works neither with handler_type 'fix' nor with fuzz_stage 'backward' nor with "
             "if_preheat."
         )
+    if block.significance and block.pert_mode != FreeBenchmarkTask().pert_mode:
+        raise ConfigError(f"{where}: 'significance' adds noise of its own: leave pert_mode {block.pert_mode!r} out.")

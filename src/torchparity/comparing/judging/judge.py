@@ -251,10 +251,11 @@ def _agreement(
         name = narrow_format(switches)
         said = f"{name} is on in one run alone" if len(switches) > 1 else switches[0].sentence
         kind, sentence = Kind.DTYPE, f"The runs agree within what {name} explains ({said}){apart}: {largest}{left_out}."
+    is_identical = agreement.is_identical and not coverage.unreadable_rows
     return Verdict(
         kind=kind,
         sentence=sentence,
-        agreement=agreement,
+        agreement=msgspec.structs.replace(agreement, is_identical=is_identical),
         remarks=(*_quiet_sentences(told_once(quiet), parts), *_other_choices(searches)),
         not_compared=coverage.left_out(),
     )
