@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from torchparity.comparing.judging.agreement import Searches, total_agreement
 from torchparity.comparing.judging.batch import batch_sizes, batch_verdict
 from torchparity.comparing.judging.evidence.coverage import Coverage
 from torchparity.comparing.judging.evidence.cut_off import CutOff, first_cut_off
@@ -24,7 +25,7 @@ from torchparity.comparing.judging.part import ComparedPart
 from torchparity.comparing.judging.repeated_facts import told_once
 from torchparity.comparing.judging.search.rank_search import RankSearch
 from torchparity.comparing.judging.search.ranks import Placed, may_be_reduced, ordered
-from torchparity.comparing.judging.verdict import Agreement, Finding, Kind, Verdict
+from torchparity.comparing.judging.verdict import Finding, Kind, Verdict
 from torchparity.comparing.judging.wording.advice import advice_on
 from torchparity.comparing.judging.wording.sentences import agreement_sentence, finding_sentence, largest_deviation
 from torchparity.comparing.measuring.deviation import has_other_shape
@@ -38,7 +39,6 @@ _INDEPENDENT = (
     *(Kind.ARGUMENT, Kind.WEIGHTS, Kind.DATA, Kind.OPERATOR, Kind.RANDOM, Kind.NONFINITE, Kind.MISSING_GRADIENT),
 )
 NO_LIMITS = Limits()
-Searches = Mapping[int, RankSearch]  # by rank
 
 
 def judge(parts: Sequence[ComparedPart], coverage: Coverage, limits: Limits = NO_LIMITS) -> Verdict:
@@ -243,11 +243,12 @@ def _agreement(
     agreement, dtypes, left_out = total_agreement(searches, parts, limits), _dtype_words(searches), coverage.ending()
     kind, sentence = Kind.AGREE, agreement_sentence(agreement, left_out, is_all_read=not coverage.unreadable_rows)
     largest, apart = largest_deviation(agreement), agreement.apart_from
+    differs = bool(agreement.item or agreement.remainder_item)
     if dtypes:
         all_within = f"all within what that explains{apart}; {largest}"
-        all_within = all_within if agreement.item else f"and every value is equal{apart}"
+        all_within = all_within if differs else f"and every value is equal{apart}"
         kind, sentence = Kind.DTYPE, f"The runs compute in different dtypes, {dtypes}: {all_within}{left_out}."
-    elif agreement.item and (switches := of_tf32(changes)):
+    elif differs and (switches := of_tf32(changes)):
         name = narrow_format(switches)
         said = f"{name} is on in one run alone" if len(switches) > 1 else switches[0].sentence
         kind, sentence = Kind.DTYPE, f"The runs agree within what {name} explains ({said}){apart}: {largest}{left_out}."
@@ -275,26 +276,3 @@ def _quiet_sentences(findings: Sequence[Finding], parts: Sequence[ComparedPart])
 def _nothing_behind(limits: Limits) -> Verdict:
     sentence = f"The runs cannot be compared: --after {limits.after} leaves no record to compare."
     return Verdict(kind=Kind.UNKNOWN, sentence=sentence)
-
-
-def total_agreement(searches: Searches, parts: Sequence[ComparedPart], limits: Limits) -> Agreement:
-    """Return how close the runs are over all ranks and steps."""
-    closeness = [search.closeness for search in searches.values()]
-    largest, item = max((entry.furthest for entry in closeness), default=(0.0, ""))
-    return Agreement(
-        is_identical=not any(entry.has_unequal for entry in closeness),
-        compares_every_bit=all(part.mode != "statistics" for part in parts),
-        largest=largest,
-        item=item,
-        apart_from=_apart_from(searches, limits),
-    )
-
-
-def _apart_from(searches: Searches, limits: Limits) -> str:
-    """Return what the user's limits leave out, as the end of a clause; "" where they leave nothing out."""
-    ignored = [finding for search in searches.values() for finding in search.ignored]
-    behind = f" behind {limits.after}, where --after begins" if limits.after is not None else ""
-    if not ignored:
-        return behind
-    places = f"{counted(len(ignored), 'place')}, first {ignored[0].record}"
-    return f"{behind}, apart from what --ignore leaves out ({places})"

@@ -77,6 +77,8 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True):
     compares_every_bit: bool = False  # by values or checksums; statistics do not
     largest: float = 0.0  # deviation
     item: str = ""  # that has it, with its record
+    remainder: float = 0.0  # the same for gradients and steps of which little but rounding is left
+    remainder_item: str = ""
     apart_from: str = ""  # what the user's limits leave out, as the end of a clause
 
 

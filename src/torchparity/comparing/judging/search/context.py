@@ -20,7 +20,7 @@ from torchparity.comparing.judging.limits import Limits
 from torchparity.comparing.judging.part import ComparedPart
 from torchparity.comparing.judging.verdict import Finding, Kind
 from torchparity.comparing.measuring.item_comparison import ItemComparison
-from torchparity.naming import forward_of, is_module_name
+from torchparity.naming import OPTIMIZER, forward_of, is_module_name
 from torchparity.overwrites import is_overwritten
 from torchparity.records import Origin, Record, TensorLeaf
 from torchparity.storage import RunPart
@@ -58,6 +58,10 @@ class PartContext:
     def computes_otherwise(self, record: JudgedRecord) -> bool:
         """Tell whether the two runs compute a record in different dtypes, or with TF32 in one of them alone."""
         return differing_dtypes([record.items]).differing > 0 or self.expectations.has_other_tf32(record.name)
+
+    def may_cancel(self, record: JudgedRecord) -> bool:
+        """Tell whether rounding may be all there is of what a record has: gradients and steps of an optimizer."""
+        return record.direction != "forward" or self.part.parents.get(record.name) == OPTIMIZER
 
     def ancestors(self, name: str) -> list[JudgedRecord]:
         """Return the pairs of records that a record which only one run has was computed from, in any step."""

@@ -302,5 +302,6 @@ class RankSearch:
         if not record.passes_on and self.choices.choice_of(context, record) is None:
             for entry in (*record.received, *record.returned):
                 if entry.deviation and not (entry.is_input and self.choices.is_in_another_order(context, entry)):
-                    self.closeness.measure(context.step, record.name, entry)
+                    is_remainder = entry.deviation > self._limit_of_rounding(context) and context.may_cancel(record)
+                    self.closeness.measure(context.step, record.name, entry, is_remainder=is_remainder)
         return reads_raw_memory

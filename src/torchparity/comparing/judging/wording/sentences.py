@@ -34,7 +34,7 @@ def agreement_sentence(agreement: Agreement, left_out: str, *, is_all_read: bool
     """Return the sentence for runs without a finding; `is_all_read` is false where data could not be read."""
     apart, other = agreement.apart_from, " other" if agreement.apart_from else ""
     read = "" if is_all_read else " that could be read"
-    if not agreement.is_identical and (agreement.item or not apart):
+    if not agreement.is_identical and (agreement.item or agreement.remainder_item or not apart):
         return f"The runs agree within rounding{apart}: {largest_deviation(agreement)}{left_out}."
     if not agreement.compares_every_bit:
         return f"The runs agree{apart}: every{other} statistic{read} is the same{left_out}."
@@ -44,9 +44,12 @@ def agreement_sentence(agreement: Agreement, left_out: str, *, is_all_read: bool
 
 def largest_deviation(agreement: Agreement) -> str:
     """Return in a clause how far the runs are apart, and where."""
+    remainder = f"{amount_text(agreement.remainder)} where little but rounding is left, {agreement.remainder_item}"
     if not agreement.item:
-        return "only records differ that calls of one run alone, or in another order, explain"
-    return f"the largest deviation is {amount_text(agreement.largest)}, {agreement.item}"
+        told = "only records differ that calls of one run alone, or in another order, explain"
+        return f"the largest deviation is {remainder}" if agreement.remainder_item else told
+    largest = f"the largest deviation is {amount_text(agreement.largest)}, {agreement.item}"
+    return f"{largest}, and {remainder}" if agreement.remainder_item else largest
 
 
 def amount_text(value: float) -> str:
