@@ -34,6 +34,14 @@ def test_statistics_give_differences_as_numbers():
     assert comparison.reason is comparison.metrics is comparison.checksums is None
 
 
+def test_equal_infinities_have_no_difference_that_is_a_number():
+    comparison = compare_statistics(pair(tensor(math.inf), tensor(math.inf)))
+
+    assert math.isnan(comparison.statistics.absolute[0]) and math.isnan(comparison.statistics.relative[0])
+    assert comparison.statistics.absolute[1:] == (0.0, 0.0, 0.0)
+    assert comparison.deviation == 0.0, "they are equal all the same"
+
+
 def test_a_statistic_that_is_no_number_gives_none():
     comparison = compare_statistics(pair(ValueLeaf("int", 3), ValueLeaf("str", "three")))
 

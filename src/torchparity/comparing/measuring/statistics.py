@@ -29,7 +29,7 @@ def compare_statistics(pair: ItemPair) -> ItemComparison:
     only_floats = are_floats(left, right)
     is_equal = left == right and _are_same_tensors(pair.candidate.leaf, pair.baseline.leaf)
     if only_floats and 0.0 not in right:  # nearly every pair
-        if is_equal:
+        if is_equal and math.isfinite(sum(right)):  # the difference of inf and inf is nan, in the tables too
             return ItemComparison(pair, _NO_DIFFERENCE, 0.0)
         a, b, c, d = left
         e, f, g, h = right
@@ -38,8 +38,8 @@ def compare_statistics(pair: ItemPair) -> ItemComparison:
         difference = StatisticsDifference(absolute, relative)
     else:
         difference = _difference(left, right)
-        if is_equal and right[0] is not None:
-            return ItemComparison(pair, difference, 0.0)
+    if is_equal and right[0] is not None:
+        return ItemComparison(pair, difference, 0.0)
     return ItemComparison(pair, difference, deviation_of_statistics(pair, left, right, only_floats=only_floats))
 
 
