@@ -1,4 +1,4 @@
-"""What happens to memory beside the calls that listeners hear of: written, handed out, lent to a transfer."""
+"""Events of memory beside the calls that listeners hear of: it is written, handed out, lent to a transfer."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ from torch import nn
 from torch.nn import functional
 
 import torchparity
+from tests.support.squared_step import squared_step
 
 TASKS = pytest.mark.parametrize("task", ["statistics", "tensor"])
 BASELINES = pytest.mark.parametrize("is_rounded", [False, True], ids=["equal", "rounded"])
@@ -132,14 +133,7 @@ class Attention(nn.Module):
 def attending(**changes):
     def start():
         x, model = torch.randn(2, 6, 16), Attention(**changes)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-
-        def step():
-            optimizer.zero_grad()
-            model(x).square().mean().backward()
-            optimizer.step()
-
-        return model, step
+        return model, squared_step(model, x, torch.optim.SGD(model.parameters(), lr=0.1))
 
     return start
 
@@ -226,14 +220,7 @@ def joining(join, is_rounded=False):
     def start():
         x, model = torch.randn(8, 16), Pair(join)
         model = rounded(model) if is_rounded else model
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-
-        def step():
-            optimizer.zero_grad()
-            model(x).square().mean().backward()
-            optimizer.step()
-
-        return model, step
+        return model, squared_step(model, x, torch.optim.SGD(model.parameters(), lr=0.1))
 
     return start
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+from tests.support.squared_step import squared_step
 from torchparity import compare, open_run
 from torchparity.recording import capture
 
@@ -100,14 +101,7 @@ def training_of(function, *factors):
 
     def make():
         model, x = Model(), torch.randn(4, 8)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-
-        def step():
-            optimizer.zero_grad()
-            model(x).square().mean().backward()
-            optimizer.step()
-
-        return model, step
+        return model, squared_step(model, x, torch.optim.SGD(model.parameters(), lr=0.1))
 
     return make
 

@@ -1,4 +1,4 @@
-"""How close two runs are where nothing is blamed."""
+"""The closeness of two runs where nothing is blamed, over all ranks and steps."""
 
 from __future__ import annotations
 

@@ -76,10 +76,11 @@ def align(
     parents: Parents | None = None,
 ) -> list[RecordPair]:
     """Return every record of both runs once: the candidate's in their order, then those of the baseline alone."""
+    parents = parents or Parents()
     if by == "fuzzy":
-        partners = _fuzzy(candidate, baseline, parents or Parents())
-    elif by == "order" and (list(candidate) != list(baseline) or (parents or Parents()).differ):
-        partners = _by_order(candidate, baseline, parents or Parents())
+        partners = _fuzzy(candidate, baseline, parents)
+    elif by == "order" and (list(candidate) != list(baseline) or parents.differ):
+        partners = _by_order(candidate, baseline, parents)
     else:
         partners = {name: name for name in candidate if name in baseline}
     pairs = [

@@ -44,7 +44,6 @@ _MOST_QUEUED = 4096
 _MOST_COUNTS = 1 << 16
 _FLOAT8_SINCE = (8, 9)
 _WARPS = 4
-_REGISTERS: int | None = None  # of a thread, at most
 _ALIGNMENT = 16  # bytes that a thread loads at a time
 _ROW_BYTES = row.FIELDS * 8
 
@@ -274,7 +273,7 @@ class CudaArena:
             constants = (kind, is_aligned, self._checksums, size)
             like = (ANY_INTEGER,) * integers
             with self._notice.while_compiling():
-                kernel = CompiledKernel(function, like, constants, self._index, warps=_WARPS, most_registers=_REGISTERS)
+                kernel = CompiledKernel(function, like, constants, self._index, warps=_WARPS)
             self._compiled[is_few, key] = kernel
         return kernel
 

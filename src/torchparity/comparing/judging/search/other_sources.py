@@ -148,12 +148,7 @@ def of_earlier_call(context: PartContext, record: JudgedRecord, entry: ItemCompa
     if extra is None or not extra.items:
         said = f"step {call.context.step}, {call.name}"
         return context.finding(Kind.CALL, record, entry, partner=call.name, sources=[said])
-    returned = next((item for item in extra.items if not item.is_input), extra.items[0])
-    reached = f"step {context.step}, {record.name}.{record.short_name(entry)}"
-    found = call.context.finding(
-        Kind.CALL, extra, returned, partner=call.name, explanation=reached, deviation=entry.deviation
-    )
-    return msgspec.structs.replace(found, beyond_numbers=beyond_numbers(entry))
+    return _at_call(call.context, extra, entry, f"step {context.step}, {record.name}.{record.short_name(entry)}")
 
 
 def only_in_one_run(context: PartContext, mine: Sequence[Origin], other: Sequence[Origin]) -> str | None:
@@ -169,9 +164,15 @@ def of_call_alone(context: PartContext, record: JudgedRecord, entry: ItemCompari
     extra = context.candidates_alone(alone)
     if extra is None or not extra.items:
         return context.finding(Kind.CALL, record, entry, partner=alone)
+    return _at_call(context, extra, entry, f"{record.name}.{record.short_name(entry)}")
+
+
+def _at_call(context: PartContext, extra: JudgedRecord, entry: ItemComparison, reached: str) -> Finding:
+    """Return a finding at a call that only the candidate makes; its result is the item `entry`, by name `reached`."""
     returned = next((item for item in extra.items if not item.is_input), extra.items[0])
-    reached = f"{record.name}.{record.short_name(entry)}"
-    found = context.finding(Kind.CALL, extra, returned, partner=alone, explanation=reached, deviation=entry.deviation)
+    found = context.finding(
+        Kind.CALL, extra, returned, partner=extra.name, explanation=reached, deviation=entry.deviation
+    )
     return msgspec.structs.replace(found, beyond_numbers=beyond_numbers(entry))
 
 
