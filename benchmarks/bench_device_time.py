@@ -20,7 +20,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 BUDGET_MS = {"small": 12.0, "large": 40.0}
-OURS = ("measure_few", "measure_many")
+OURS = ("measure_few", "measure_many", "join_chunks")
 STEPS = 2
 
 
