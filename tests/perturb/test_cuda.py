@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
 
+from tests.support.cuda_waits import no_waits
 from tests.support.perturbing import MODES, mode_fields, perturbing, rows_in, same
 from torchparity import PrecisionDebugger
 
@@ -53,35 +56,27 @@ def test_training_is_bit_identical(dtype, mode, stage, cuda, tmp_path, capsys):
         assert rows_in(tmp_path) == []
 
 
-@pytest.mark.filterwarnings("ignore:Synchronization debug mode")
 def test_no_call_waits_for_the_device(cuda, tmp_path):
     values = torch.randn(64, 64, device=cuda).bfloat16()
     with perturbing(tmp_path, pert_mode="improve_precision", list=["gelu", "mul"]):
         F.gelu(values)  # what is loaded the first time may wait
-        torch.cuda.set_sync_debug_mode("error")
-        try:
+        with no_waits():
             F.gelu(values)
             torch.mul(values, values)
-        finally:
-            torch.cuda.set_sync_debug_mode("default")
 
     assert rows_in(tmp_path) == []
 
 
-@pytest.mark.filterwarnings("ignore:Synchronization debug mode")
 def test_no_step_waits_for_the_device_and_rows_come_in_order(cuda, tmp_path):
     large, small = torch.tensor([1e7 + 1], device=cuda), torch.tensor([1e7], device=cuda)
     debugger = PrecisionDebugger(task="free_benchmark", dump_path=tmp_path, pert_mode="bit_noise", list=["Torch.sub"])
     for step in range(4):
-        torch.cuda.set_sync_debug_mode("error" if step else "default")  # what is loaded the first time may wait
-        try:
+        with no_waits() if step else nullcontext():  # what is loaded the first time may wait
             debugger.start()
             torch.sub(large, small)
             torch.sub(large, small)
             debugger.stop()
             debugger.step()
-        finally:
-            torch.cuda.set_sync_debug_mode("default")
     PrecisionDebugger.close()
 
     found = [(row["step"], row["api_name"]) for row in rows_in(tmp_path)]

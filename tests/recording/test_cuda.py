@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import warnings
 import zlib
 
 import numpy as np
@@ -11,6 +10,7 @@ import pytest
 import torch
 from torch import nn
 
+from tests.support.cuda_waits import no_waits
 from tests.support.models import WritesBetween
 from tests.support.statistics import assert_same
 from tests.support.zoo import Checkpointed
@@ -109,20 +109,13 @@ def test_what_is_kept_is_that_of_the_values(autocast, cuda, tmp_path):
         assert_same(leaf.statistics, reference.statistics(values), 1e-9)
 
 
-@pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("task", ["statistics", "md5"])
 def test_a_step_never_waits_for_the_device(task, cuda, tmp_path):
     training = CudaTraining(cuda)
     with capture(tmp_path / "warm", model=training.model, level="mix", **TASKS[task]):
         training.step()
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        with capture(tmp_path / "run", model=training.model, level="mix", **TASKS[task]):
-            torch.cuda.set_sync_debug_mode("warn")
-            training.step()
-            torch.cuda.set_sync_debug_mode("default")
-
-    assert not [str(warning.message) for warning in caught if "called a synchronizing" in str(warning.message)]
+    with capture(tmp_path / "run", model=training.model, level="mix", **TASKS[task]), no_waits():
+        training.step()
 
 
 def test_tensors_of_two_streams_are_measured_on_their_own(cuda, tmp_path):
@@ -232,12 +225,8 @@ def test_a_step_that_is_read_while_a_graph_is_captured_harms_neither(cuda):
 
 def test_a_recording_raises_nothing_where_every_wait_is_an_error(tmp_path, cuda):
     x = torch.ones(1000, device=cuda)
-    torch.cuda.set_sync_debug_mode("error")
-    try:
-        with capture(tmp_path):
-            x.exp()
-    finally:
-        torch.cuda.set_sync_debug_mode("default")
+    with no_waits(), capture(tmp_path):
+        x.exp()
 
     assert open_run(tmp_path).part().records["Tensor.exp.0.forward"].output[0].statistics.max == pytest.approx(np.e)
 
