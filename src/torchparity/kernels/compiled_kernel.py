@@ -24,10 +24,11 @@ class CompiledKernel:
         device: int,
         *,
         warps: int,
+        most_registers: int | None = None,
     ) -> None:
-        """Compile `kernel` for arguments `like` these, and load it."""
+        """Compile `kernel` for arguments `like` these, and load it; a thread has at most so many registers."""
         with torch.cuda.device(device):  # Triton loads a kernel for the current one
-            compiled = kernel.warmup(*like, *constants, num_warps=warps, grid=(1,))
+            compiled = kernel.warmup(*like, *constants, num_warps=warps, maxnreg=most_registers, grid=(1,))
             self._run = compiled.run
         self._function, self._metadata = compiled.function, compiled.packed_metadata
         self._constants, self._device = tuple(constants), device

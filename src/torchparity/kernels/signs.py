@@ -52,9 +52,14 @@ PLACE_SIGNS = np.ascontiguousarray(signs_of(np.frombuffer(PLACES, np.uint8)).T) 
 WORD_SIGNS = signs_of(np.arange(256))  # byte, sum
 
 
+def walsh_byte(vector: int) -> int:
+    """Return the byte of the Walsh function of one of a group's vectors."""
+    return sum((bin(number & vector).count("1") & 1) << number for number in range(SUMS))
+
+
 def shared_flips(vector: int) -> list[bool]:
     """Return for each lane of one of a group's vectors whether all sums flip its sign, besides lane and Walsh sign."""
-    walsh = sum((bin(number & vector).count("1") & 1) << number for number in range(SUMS))
+    walsh = walsh_byte(vector)
     places = PLACES[vector * LANES : (vector + 1) * LANES]
     return [place ^ lane ^ walsh == 0xFF for place, lane in zip(places, PLACES[:LANES], strict=True)]
 

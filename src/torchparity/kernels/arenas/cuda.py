@@ -43,7 +43,7 @@ _RESULT_ROWS = 1 << 16
 _MOST_QUEUED = 4096
 _MOST_COUNTS = 1 << 16
 _FLOAT8_SINCE = (8, 9)
-_WARPS = 4
+_MOST_REGISTERS = {chunks.FLOAT16: 128, chunks.BFLOAT16: 128}  # of a thread, so that four programs fit on a processor
 _ALIGNMENT = 16  # bytes that a thread loads at a time
 _ROW_BYTES = row.FIELDS * 8
 
@@ -273,7 +273,9 @@ class CudaArena:
             constants = (kind, is_aligned, self._checksums, size)
             like = (ANY_INTEGER,) * integers
             with self._notice.while_compiling():
-                kernel = CompiledKernel(function, like, constants, self._index, warps=_WARPS)
+                kernel = CompiledKernel(
+                    function, like, constants, self._index, warps=chunks.WARPS, most_registers=_MOST_REGISTERS.get(kind)
+                )
             self._compiled[is_few, key] = kernel
         return kernel
 

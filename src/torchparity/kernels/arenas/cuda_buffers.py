@@ -12,8 +12,7 @@ import torch
 
 from torchparity.kernels.numba_loops.crc import after_zeros, times
 from torchparity.kernels.row import FIELDS
-from torchparity.kernels.signs import PLACES
-from torchparity.kernels.triton_launch.sketch_signs import LANES
+from torchparity.kernels.triton_launch.checksum import LANES
 
 
 class Results:
@@ -55,12 +54,9 @@ class Stretch:
 
 @cache
 def checksum_factors(device: torch.device) -> torch.Tensor:
-    """Return the factors of the checksum: four tables that advance all lanes byte by byte, and one factor per lane.
-
-    After them come the bytes of the places of a sketch's group.
-    """
+    """Return the factors of the checksum: four tables that advance all lanes byte by byte, and one factor per lane."""
     step = int(after_zeros(4 * LANES))
     tables = [times(byte << (8 * place), step) for place in range(4) for byte in range(256)]
     lanes = [after_zeros(4 * (LANES - lane)) for lane in range(LANES)]
-    words = torch.from_numpy(np.array([*tables, *lanes, *PLACES], np.uint32).view(np.int32)).pin_memory()
+    words = torch.from_numpy(np.array([*tables, *lanes], np.uint32).view(np.int32)).pin_memory()
     return words.to(device, non_blocking=True)

@@ -4,8 +4,7 @@
 import triton
 import triton.language as tl
 
-from torchparity.kernels.triton_launch.sketch_signs import LANES
-
+LANES = 1024  # words that a program takes at a time
 _LANES = tl.constexpr(LANES)
 _POLYNOMIAL = tl.constexpr(0xEDB88320)
 

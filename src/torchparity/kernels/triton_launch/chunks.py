@@ -1,4 +1,7 @@
-"""Chunks: the elements of a tensor that each program of a launch takes; and the numbers of dtypes."""
+"""Chunks: the elements of a tensor that each program of a launch takes, and how its threads share them.
+
+And the numbers of dtypes.
+"""
 
 # Triton reads annotations, so they are not postponed here, and types are Triton's own.
 from typing import Any
@@ -7,9 +10,13 @@ import triton
 import triton.language as tl
 
 CHUNK = 8192  # the fewest elements of a program
+BLOCK = 8192  # elements of floating-point numbers that a program holds at a time
+WARPS = 4  # of a program
+THREADS = 32 * WARPS
 MOST_PROGRAMS = 256  # of a tensor; a larger one has larger chunks
 FLOAT32, FLOAT16, BFLOAT16, FLOAT8_E4M3, FLOAT8_E5M2, INT64, INT32, INT16, INT8, UINT8 = range(10)
 _CHUNK, _MOST_PROGRAMS = tl.constexpr(CHUNK), tl.constexpr(MOST_PROGRAMS)
+_THREADS = tl.constexpr(THREADS)
 
 
 def chunk_of(count: Any) -> Any:
@@ -33,3 +40,10 @@ def device_chunk_of(count):
 def device_programs_of(count):
     chunk = device_chunk_of(count)
     return (count + chunk - 1) // chunk
+
+
+@triton.jit
+def in_threads(block, VECTOR: tl.constexpr):
+    """Return a matrix whose first and last dimensions are what one thread loads: rows, and neighbours in a row."""
+    ROWS: tl.constexpr = _THREADS * VECTOR // block.shape[1]
+    return tl.reshape(block, [block.shape[0] // ROWS, ROWS, block.shape[1] // VECTOR, VECTOR])

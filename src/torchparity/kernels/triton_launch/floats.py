@@ -3,10 +3,6 @@
 Whole blocks are read without a mask and taken for finite numbers; a chunk whose sums turn out not to be finite is read
 a second time with care. So is a chunk whose sketch overflowed float32, as that of a mask of the dtype's least numbers
 does: its numbers are scaled down.
-
-A block is a matrix of groups of the sketch by places in a group. Its product with the signs of the places has the eight
-sums of every group; tensor cores compute it from numbers of 8 or 11 bits, which products with 1 and -1 keep exact, and
-a float32 is three such numbers.
 """
 
 # Triton reads annotations, so they are not postponed here, and types are Triton's own.
@@ -15,126 +11,126 @@ import triton.language as tl
 
 from torchparity.kernels import row as fields
 from torchparity.kernels import signs
-from torchparity.kernels.triton_launch import chunks
-from torchparity.kernels.triton_launch.sketch_signs import group_words, place_words, sign_matrix
+from torchparity.kernels.triton_launch import chunks, halves
+from torchparity.kernels.triton_launch.chunks import in_threads
+from torchparity.kernels.triton_launch.halves import whole_blocks_of_halves
+from torchparity.kernels.triton_launch.sketch_signs import place_words, sign_matrix
+from torchparity.kernels.triton_launch.sketch_sums import COLUMNS, sketch_sums
 
-BLOCK_OF_FLOAT32, BLOCK = 4096, 8192  # elements that a program holds at a time: in registers, so fewer of float32
-_GROUP, _SUMS = tl.constexpr(signs.GROUP), tl.constexpr(signs.SUMS)
-_VECTOR = tl.constexpr(8)  # neighbours that a thread adds up before anything else
-_VECTORS = tl.constexpr(signs.GROUP // 8)
-_COLUMNS = tl.constexpr(16)  # the fewest that a product of matrices has; the sketch needs half of them
-_SCALE = tl.constexpr(2.0**-24)  # of the numbers of a careful pass, but not in float16, whose sums cannot overflow
+_BLOCK, _THREADS = tl.constexpr(chunks.BLOCK), tl.constexpr(chunks.THREADS)
+_REST = tl.constexpr(2048)  # elements at a time of what is no whole block, or is read with care
+_GROUP, _SUMS, _COLUMNS = tl.constexpr(signs.GROUP), tl.constexpr(signs.SUMS), tl.constexpr(COLUMNS)
+_DOWN = tl.constexpr(2.0**-24)  # scales the numbers of a careful pass
+_VECTOR_OF_HALVES, _LEAST_OF_HALVES = tl.constexpr(halves.VECTOR), tl.constexpr(halves.LEAST)
 _COUNTED = tl.constexpr(1024)  # elements that are looked at for nan and inf at a time
-_FLOAT32, _FLOAT16 = tl.constexpr(chunks.FLOAT32), tl.constexpr(chunks.FLOAT16)
-_BFLOAT16 = tl.constexpr(chunks.BFLOAT16)
+_FLOAT16, _BFLOAT16 = tl.constexpr(chunks.FLOAT16), tl.constexpr(chunks.BFLOAT16)
 _SUM, _MAX, _ZEROS = tl.constexpr(fields.SUM), tl.constexpr(fields.MAX), tl.constexpr(fields.ZEROS)
 _NANS, _INFS = tl.constexpr(fields.NANS), tl.constexpr(fields.INFS)
 _NEGATIVE_INFS, _SKETCH = tl.constexpr(fields.NEGATIVE_INFS), tl.constexpr(fields.SKETCH)
 
 
 @triton.jit
-def _top_bits(value):
-    """Return float32 numbers without their last 16 bits: a bfloat16, and what is left of them."""
-    top = (value.to(tl.uint32, bitcast=True) & 0xFFFF0000).to(tl.float32, bitcast=True)
-    return top.to(tl.bfloat16), value - top
-
-
-@triton.jit
-def _sketched(value, kept, places, first, KIND: tl.constexpr, GROUPS: tl.constexpr, CAREFUL: tl.constexpr):
-    """Return the sums of each group of a block with their signs; `value` are the numbers as they were loaded."""
-    if CAREFUL and KIND != _FLOAT16:
-        kept *= _SCALE
-    if KIND == _FLOAT32:  # small parts first: tensor cores cut off what is small against the sum so far
-        high, rest = _top_bits(kept)
-        middle, low = _top_bits(rest)
-        sums = tl.dot(low.to(tl.bfloat16), places.to(tl.bfloat16))
-        sums = tl.dot(middle, places.to(tl.bfloat16), sums)
-        sums = tl.dot(high, places.to(tl.bfloat16), sums)
-    elif KIND == _FLOAT16:
-        sums = tl.dot(kept.to(tl.float16) if CAREFUL else value, places.to(tl.float16))
-    elif KIND == _BFLOAT16:
-        sums = tl.dot(kept.to(tl.bfloat16) if CAREFUL else value, places.to(tl.bfloat16))
-    else:
-        sums = tl.dot(kept.to(tl.bfloat16), places.to(tl.bfloat16))
-    return sums * sign_matrix(group_words(first // _GROUP, GROUPS), _COLUMNS)
-
-
-@triton.jit
-def _block(
-    numbers, first, left, places, sums, total, squares, largest, smallest, zeros,
-    KIND: tl.constexpr, GROUPS: tl.constexpr, MASKED: tl.constexpr, CAREFUL: tl.constexpr,
+def _add_block(
+    value, inside, scale, places, first, sums, total, squares, largest, smallest, zeros,
+    KIND: tl.constexpr, VECTOR: tl.constexpr, MASKED: tl.constexpr, CAREFUL: tl.constexpr,
 ):  # fmt: skip
-    """Add one block to the sums of a program; `left` elements are in it."""
-    lanes = tl.arange(0, GROUPS)[:, None] * _GROUP + tl.arange(0, _GROUP)[None, :]
-    inside = lanes < left
-    elements = numbers + first + lanes
-    value = tl.load(elements, mask=inside, other=0.0) if MASKED else tl.load(elements)
+    """Add one block to the sums of a program."""
     number = value.to(tl.float32)
     kept, high, low = number, number, number
+    is_zero = number == 0
     if CAREFUL:
         finite = (number.to(tl.int32, bitcast=True) & 0x7F800000) != 0x7F800000
         kept = tl.where(finite, number, 0.0)
         inside = inside & finite
-    is_zero = number == 0
     if MASKED:
         high, low = tl.where(inside, number, float("-inf")), tl.where(inside, number, float("inf"))
         is_zero = is_zero & inside
-    sums += _sketched(value, kept, places, first, KIND, GROUPS, CAREFUL)
-    exact = tl.reshape(kept, [GROUPS, _VECTORS, _VECTOR]).to(tl.float64)
-    total += tl.sum(exact, axis=2)
-    squares += tl.sum(exact * exact, axis=2)
-    largest = tl.maximum(largest, tl.max(tl.reshape(high, [GROUPS, _VECTORS, _VECTOR]), axis=2))
-    smallest = tl.minimum(smallest, tl.min(tl.reshape(low, [GROUPS, _VECTORS, _VECTOR]), axis=2))
-    zeros += tl.sum(tl.reshape(is_zero.to(tl.int32), [GROUPS, _VECTORS, _VECTOR]), axis=2)
+    sums += sketch_sums(kept * scale if CAREFUL else value, places, first, KIND)
+    exact = in_threads(kept.to(tl.float64), VECTOR)
+    total += tl.sum(tl.sum(exact, axis=3), axis=0)
+    squares += tl.sum(tl.sum(exact * exact, axis=3), axis=0)
+    largest = tl.maximum(largest, tl.max(tl.max(in_threads(high, VECTOR), axis=3), axis=0))
+    smallest = tl.minimum(smallest, tl.min(tl.min(in_threads(low, VECTOR), axis=3), axis=0))
+    zeros += tl.sum(tl.sum(in_threads(tl.where(is_zero, 1.0, 0.0), VECTOR), axis=3), axis=0)
     return sums, total, squares, largest, smallest, zeros
 
 
 @triton.jit
-def _pass(numbers, first, length, row, tables, KIND: tl.constexpr, BLOCK: tl.constexpr, CAREFUL: tl.constexpr):
-    """Store the sums of a chunk; return whether it has to be read again with care."""
+def _blocks(
+    numbers, first, begin, end, scale, places, sketch, total, squares, largest, smallest, zeros,
+    KIND: tl.constexpr, BLOCK: tl.constexpr, VECTOR: tl.constexpr, MASKED: tl.constexpr, CAREFUL: tl.constexpr,
+):  # fmt: skip
+    """Add the blocks of a part of a chunk to the sums of a program."""
     GROUPS: tl.constexpr = BLOCK // _GROUP
-    places = sign_matrix(place_words(tables), _COLUMNS)
+    lanes = tl.arange(0, GROUPS)[:, None] * _GROUP + tl.arange(0, _GROUP)[None, :]
     sums = tl.zeros([GROUPS, _COLUMNS], tl.float32)
-    total = tl.zeros([GROUPS, _VECTORS], tl.float64)
-    squares = tl.zeros([GROUPS, _VECTORS], tl.float64)
-    largest = tl.full([GROUPS, _VECTORS], float("-inf"), tl.float32)
-    smallest = tl.full([GROUPS, _VECTORS], float("inf"), tl.float32)
-    zeros = tl.zeros([GROUPS, _VECTORS], tl.int32)
-    whole = length // BLOCK * BLOCK
-    if CAREFUL:
-        whole = whole * 0
-    for start in range(0, whole, BLOCK):
-        sums, total, squares, largest, smallest, zeros = _block(
-            numbers, first + start, BLOCK, places, sums, total, squares, largest, smallest, zeros,
-            KIND, GROUPS, False, CAREFUL,
+    for start in range(begin, end, BLOCK):
+        inside = start + lanes < end
+        elements = numbers + first + start + lanes
+        value = tl.load(elements, mask=inside, other=0.0) if MASKED else tl.load(elements)
+        sums, total, squares, largest, smallest, zeros = _add_block(
+            value, inside, scale, places, first + start, sums, total, squares, largest, smallest, zeros,
+            KIND, VECTOR, MASKED, CAREFUL,
         )  # fmt: skip
-    for start in range(whole, length, BLOCK):
-        sums, total, squares, largest, smallest, zeros = _block(
-            numbers, first + start, length - start, places, sums, total, squares, largest, smallest, zeros,
-            KIND, GROUPS, True, CAREFUL,
-        )  # fmt: skip
-    exact = sums.to(tl.float64)
-    if CAREFUL and KIND != _FLOAT16:
-        exact /= _SCALE
-    return _store_sums(row, exact, total, squares, largest, smallest, zeros)
+    sketch += tl.sum(sums.to(tl.float64), axis=0) / scale
+    return sketch, total, squares, largest, smallest, zeros
 
 
 @triton.jit
-def _store_sums(row, sums, total, squares, largest, smallest, zeros):
-    """Store a program's sums, several in one reduction; return whether one of them is not finite."""
+def _pass(numbers, first, length, row, scale, KIND: tl.constexpr, VECTOR: tl.constexpr, CAREFUL: tl.constexpr):
+    """Store the sums of a chunk; return the scale of the numbers if it has to be read again with care, else 0."""
+    VECTORS: tl.constexpr = _GROUP // VECTOR
+    ROWS: tl.constexpr = _THREADS // VECTORS
+    places = sign_matrix(place_words(), _COLUMNS)
+    sketch = tl.zeros([_COLUMNS], tl.float64)
+    total = tl.zeros([ROWS, VECTORS], tl.float64)
+    squares = tl.zeros([ROWS, VECTORS], tl.float64)
+    largest = tl.full([ROWS, VECTORS], float("-inf"), tl.float32)
+    smallest = tl.full([ROWS, VECTORS], float("inf"), tl.float32)
+    zeros = tl.zeros([ROWS, VECTORS], tl.float32)  # exact, since a thread has fewer than 2 ** 24 numbers
+    whole = length // _BLOCK * _BLOCK
+    if CAREFUL:
+        whole = whole * 0
+    elif VECTOR == _VECTOR_OF_HALVES:
+        sketch, total, squares, largest, smallest, zeros = whole_blocks_of_halves(
+            numbers, first, whole, places, total, squares, zeros, KIND
+        )
+    else:
+        sketch, total, squares, largest, smallest, zeros = _blocks(
+            numbers, first, 0, whole, scale, places, sketch, total, squares, largest, smallest, zeros,
+            KIND, _BLOCK, VECTOR, False, False,
+        )  # fmt: skip
+    if whole < length:
+        sketch, total, squares, largest, smallest, zeros = _blocks(
+            numbers, first, whole, length, scale, places, sketch, total, squares, largest, smallest, zeros,
+            KIND, _REST, VECTOR, True, CAREFUL,
+        )  # fmt: skip
+    return _store_sums(row, sketch, total, squares, largest, smallest, zeros, KIND)
+
+
+@triton.jit
+def _store_sums(row, sketch, total, squares, largest, smallest, zeros, KIND: tl.constexpr):
+    """Store a program's sums, several in one reduction; return the scale at which those that are lost can be found."""
     two, columns = tl.arange(0, 2), tl.arange(0, _COLUMNS)
-    both = tl.sum(tl.sum(tl.join(total, squares), axis=0), axis=0)
-    extremes = tl.max(tl.max(tl.join(largest, -smallest), axis=0), axis=0)
-    tl.store(row + _SUM + two, both)
+    counts = zeros.to(tl.float64)
+    fourfold = tl.join(tl.join(total, squares), tl.join(counts, counts))
+    added = tl.sum(tl.reshape(fourfold, [_THREADS, 2, 2]), axis=0)
+    extremes = tl.max(tl.reshape(tl.join(largest, -smallest), [_THREADS, 2]), axis=0)
+    tl.store(row + _SUM + two[:, None] + two[None, :] * _ZEROS, added, mask=two[:, None] + two[None, :] < 2)
     tl.store(row + _MAX + two, tl.where(two == 0, extremes, -extremes).to(tl.float64))
-    tl.store(row + _ZEROS, tl.sum(zeros).to(tl.float64))
-    tl.store(row + _NANS, 0.0)
-    tl.store(row + _INFS, 0.0)
-    tl.store(row + _NEGATIVE_INFS, 0.0)
-    sketch = tl.sum(sums, axis=0)
+    tl.store(row + _NANS + columns, tl.zeros([_COLUMNS], tl.float64), mask=columns <= _NEGATIVE_INFS - _NANS)
     tl.store(row + _SKETCH + columns, sketch, mask=columns < _SUMS)
-    # The difference of nan and inf from themselves is nan.
-    return tl.max((both - both != 0).to(tl.int32)) + tl.max((sketch - sketch != 0).to(tl.int32)) > 0
+    difference = tl.sum(tl.sum(added - added, axis=0), axis=0) + tl.sum(sketch - sketch, axis=0)
+    is_lost = difference != difference  # that of inf from itself is nan
+    scale = _DOWN
+    if KIND == _FLOAT16:
+        scale = 1.0  # its sums cannot overflow
+    elif KIND == _BFLOAT16:
+        extreme = tl.max(tl.abs(extremes))
+        is_small = extreme < _LEAST_OF_HALVES
+        is_lost = is_lost | (is_small & (extreme > 0))
+        scale = tl.where(is_small, 1.0, _DOWN)
+    return tl.where(is_lost, scale, 0.0)
 
 
 @triton.jit
@@ -155,10 +151,12 @@ def _store_counts(numbers, first, length, row):
 
 
 @triton.jit
-def measure_floats(numbers, first, length, row, tables, KIND: tl.constexpr, BLOCK: tl.constexpr):
-    """Store the row of a chunk."""
-    if _pass(numbers, first, length, row, tables, KIND, BLOCK, False):
+def measure_floats(numbers, first, length, row, KIND: tl.constexpr, SIZE: tl.constexpr, ALIGNED: tl.constexpr):
+    """Store the row of a chunk of numbers of SIZE bytes."""
+    VECTOR: tl.constexpr = 16 // SIZE if ALIGNED else 1  # neighbours that a thread loads at a time
+    scale = _pass(numbers, first, length, row, 1.0, KIND, VECTOR, False)
+    if scale > 0:
         tl.debug_barrier()  # the same words are stored again
-        _pass(numbers, first, length, row, tables, KIND, BLOCK, True)
+        _pass(numbers, first, length, row, scale, KIND, VECTOR, True)
         tl.debug_barrier()
         _store_counts(numbers, first, length, row)

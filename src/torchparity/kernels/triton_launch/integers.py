@@ -17,7 +17,7 @@ _NEGATIVE_INFS, _SKETCH = tl.constexpr(fields.NEGATIVE_INFS), tl.constexpr(field
 
 
 @triton.jit
-def _integer_sketch(numbers, first, length, row, tables, NUMBER: tl.constexpr):
+def _integer_sketch(numbers, first, length, row, NUMBER: tl.constexpr):
     """Store one sum of the sketch, in float64; a pass of its own, since all eight would need too many registers."""
     lanes = tl.arange(0, _GROUPS)[:, None] * _GROUP + tl.arange(0, _GROUP)[None, :]
     sums = tl.zeros([_GROUPS, _GROUP], tl.float64)
@@ -25,12 +25,12 @@ def _integer_sketch(numbers, first, length, row, tables, NUMBER: tl.constexpr):
         value = tl.load(numbers + first + start + lanes, mask=start + lanes < length, other=0).to(tl.int64)
         words = group_words((first + start) // _GROUP, _GROUPS)
         sums += value.to(tl.float64) * (1.0 - 2.0 * ((words >> NUMBER) & 1).to(tl.float64))[:, None]
-    sign = 1.0 - 2.0 * ((place_words(tables) >> NUMBER) & 1).to(tl.float64)
+    sign = 1.0 - 2.0 * ((place_words() >> NUMBER) & 1).to(tl.float64)
     tl.store(row + _SKETCH + NUMBER, tl.sum(tl.sum(sums, axis=0) * sign))
 
 
 @triton.jit
-def measure_integers(numbers, first, length, row, tables):
+def measure_integers(numbers, first, length, row):
     """Store the row of a chunk; the extremes keep every digit, as the bits of an int64."""
     lanes = tl.arange(0, _BLOCK)
     total = tl.zeros([_BLOCK], tl.float64)
@@ -57,4 +57,4 @@ def measure_integers(numbers, first, length, row, tables):
     tl.store(row + _INFS, 0.0)
     tl.store(row + _NEGATIVE_INFS, 0.0)
     for number in tl.static_range(_SUMS):
-        _integer_sketch(numbers, first, length, row, tables, number)
+        _integer_sketch(numbers, first, length, row, number)

@@ -13,7 +13,7 @@ import triton
 import triton.language as tl
 
 from torchparity.kernels import row as fields
-from torchparity.kernels.triton_launch import chunks, floats
+from torchparity.kernels.triton_launch import chunks
 from torchparity.kernels.triton_launch.checksum import checksum_of
 from torchparity.kernels.triton_launch.chunks import device_chunk_of, device_programs_of
 from torchparity.kernels.triton_launch.floats import measure_floats
@@ -22,7 +22,6 @@ from torchparity.kernels.triton_launch.integers import measure_integers
 FEW = 3  # tensors that are arguments of a launch; more are in a table
 _SEARCHED = tl.constexpr(256)  # entries of a table at a time
 _FIELDS = tl.constexpr(fields.FIELDS)
-_BLOCK_OF_FLOAT32, _BLOCK = tl.constexpr(floats.BLOCK_OF_FLOAT32), tl.constexpr(floats.BLOCK)
 _FLOAT32, _FLOAT16 = tl.constexpr(chunks.FLOAT32), tl.constexpr(chunks.FLOAT16)
 _BFLOAT16 = tl.constexpr(chunks.BFLOAT16)
 _FLOAT8_E4M3, _FLOAT8_E5M2 = tl.constexpr(chunks.FLOAT8_E4M3), tl.constexpr(chunks.FLOAT8_E5M2)
@@ -68,12 +67,10 @@ def _measured(
     first = part * chunk
     length = tl.minimum(chunk, count - first)
     numbers = _typed(address, KIND, ALIGNED)
-    if KIND == _FLOAT32:
-        measure_floats(numbers, first, length, row, tables, KIND, _BLOCK_OF_FLOAT32)
-    elif KIND <= _FLOAT8_E5M2:
-        measure_floats(numbers, first, length, row, tables, KIND, _BLOCK)
+    if KIND <= _FLOAT8_E5M2:
+        measure_floats(numbers, first, length, row, KIND, SIZE, ALIGNED)
     else:
-        measure_integers(numbers, first, length, row, tables)
+        measure_integers(numbers, first, length, row)
     if CHECKSUM:
         remainder = checksum_of(address + first * SIZE, length * SIZE, tables.to(tl.pointer_type(tl.uint32)))
         tl.store(checksum, remainder)
