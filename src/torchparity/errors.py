@@ -21,11 +21,15 @@ ParityError                 exit code 2: the command line prints it as one sente
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import wraps
 from pathlib import Path
+from typing import ParamSpec, TypeVar
 
 _LONGEST_QUOTE = 200
 _MOST_COMPARED = 2000
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
 
 
 class ParityError(Exception):
@@ -148,6 +152,23 @@ def nearest(name: str, available: Iterable[str]) -> str:
         names = [each for each in names if each[:4] == name[:4] and each[-4:] == name[-4:]][:_MOST_COMPARED]
     guess = get_close_matches(name[:_LONGEST_QUOTE], names, n=1)
     return f" Did you mean {guess[0]!r}?" if guess else ""
+
+
+def with_nearest_option(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
+    """Have a function answer a misspelt option with the nearest that there is."""
+    from inspect import signature  # not loaded where no function is made so
+
+    options = [name for name in signature(function).parameters if name != "self"]
+
+    @wraps(function)
+    def checked(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
+        for name in kwargs:
+            if name not in options:
+                hint = f"{nearest(name, options)} There are: {', '.join(options)}."
+                raise ConfigError(f"{function.__name__} has no option {name!r}.{hint}")
+        return function(*args, **kwargs)
+
+    return checked
 
 
 def _some_of(names: list[str], most: int = 8) -> str:
