@@ -16,12 +16,13 @@ ParityError                 exit code 2: the command line prints it as one sente
 │   ├── DamagedFileError    a file whose content is not what its format says
 │   │   └── UnsafeFileError a file that asks its reader to run code or to leave its folder
 │   └── RunWriteError       a file that cannot be written
+├── StoppedError            exit code 130: Ctrl-C, and what was written before it
 └── InternalError           exit code 3: a fault of torchparity
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import ParamSpec, TypeVar
@@ -135,6 +136,17 @@ class RunWriteError(RunError):
     def __init__(self, path: Path | str, reason: str) -> None:
         self.path = Path(path)
         super().__init__(f"cannot write {path}: {reason}.")
+
+
+class StoppedError(ParityError):
+    """A command was interrupted from the keyboard; `written` are the whole files that it leaves, None: who knows."""
+
+    exit_code = 130
+
+    def __init__(self, written: Sequence[Path] | None = None) -> None:
+        self.written = written
+        files = f"; written before: {', '.join(map(str, written))}" if written else "; nothing was written"
+        super().__init__(f"interrupted{'' if written is None else files}.")
 
 
 class InternalError(ParityError):

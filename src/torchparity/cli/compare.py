@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -84,9 +85,21 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     from torchparity.cli.terminal.collection import no_collection
+    from torchparity.errors import StoppedError
 
-    with no_collection():
-        return _run(options)
+    folder = options.output_path or Path("output")
+    before = _files_in(folder)
+    try:
+        with no_collection():
+            return _run(options)
+    except KeyboardInterrupt:
+        raise StoppedError(sorted(_files_in(folder) - before)) from None
+
+
+def _files_in(folder: Path) -> set[Path]:
+    with suppress(OSError):  # there is none, or it is not for us to look into
+        return set(folder.iterdir())
+    return set()
 
 
 def _run(options: Namespace) -> int:
