@@ -46,7 +46,7 @@ ALLOWED = {
     "summaries": {"records"},
     "sketches": set(),
     "code_lines": set(),
-    "config": {"errors"},
+    "config": {"errors", "naming"},
     "tensors": {"errors"},
     "ops": {"errors", "naming", "overwrites"},
     "kernels": {"errors", "records", "summaries", "tensors"},
