@@ -116,6 +116,7 @@ def _refuse_mistyped(words: list[str], of_command: Mapping[str, argparse.Argumen
         return
     command = words[start]
     if command not in of_command:
+        _refuse_task(command)
         there_are = ", ".join(of_command)
         raise ConfigError(f"no command {command!r}.{nearest(command, of_command)} There are: {there_are}.")
     options = list(of_command[command]._option_string_actions)
@@ -125,6 +126,15 @@ def _refuse_mistyped(words: list[str], of_command: Mapping[str, argparse.Argumen
             hint = nearest(option, options)
             what_to_do = f".{hint}" if hint else f"; see torchparity {command} --help."
             raise ConfigError(f"{command} has no option {option!r}{what_to_do}")
+
+
+def _refuse_task(command: str) -> None:
+    """Raise `ConfigError` where a command is named that is a task of `run`."""
+    from torchparity.cli.run import TASKS
+
+    if command in TASKS:
+        right = f"torchparity run --task {command} SCRIPT"
+        raise ConfigError(f"no command {command!r}, which is a task of run: {right}.")
 
 
 def _place_of_command(words: list[str]) -> int | None:
