@@ -72,6 +72,14 @@ def test_results_that_are_taken_for_a_run_are_named(tmp_path, name, table):
     assert str(of_file.value) == f"{tmp_path / name} is no run but {table}; open it in a spreadsheet, or name a run."
 
 
+def test_a_folder_of_many_runs_names_some(tmp_path):
+    for name in "abcdefg":
+        write_linear_run(tmp_path / name, steps=1)
+
+    with pytest.raises(RunNotFoundError, match=r"There are runs in it: a, b, c, d, e and 2 more\.$"):
+        open_run(tmp_path)
+
+
 def test_a_file_that_is_no_run_says_what_would_be(tmp_path):
     (tmp_path / "notes.txt").write_text("hello")
 

@@ -26,6 +26,7 @@ _OWN_FILES = (*_RECORD_FILES, "stack.json", "construct.json", "dump_error_info.l
 _STEP = re.compile(r"step(\d{1,9})", re.ASCII)
 _RANK = re.compile(r"(?:rank|proc)(\d{0,18})", re.ASCII)
 
+_MOST_NAMED = 5
 _TABLES = {  # by the beginning of their names
     "free_benchmark.csv": "the table of task free_benchmark, with a row for each result beyond its threshold",
     "significance.csv": "the table of significant bits that task free_benchmark counted",
@@ -146,7 +147,8 @@ def _found_in(folder: Path) -> str:
     entries = sorted(folder.iterdir())
     folders = [entry for entry in entries if entry.is_dir() and _holds(entry, lambda f: any(_parts(f, f)))]
     if folders:
-        names = ", ".join(entry.name for entry in folders[:5]) + (", ..." if len(folders) > 5 else "")
+        more = f" and {len(folders) - _MOST_NAMED} more" if len(folders) > _MOST_NAMED else ""
+        names = ", ".join(entry.name for entry in folders[:_MOST_NAMED]) + more
         return f"{nothing} There are runs in it: {names}."
     table = next((entry for entry in entries if _meaning(entry.name)), None)
     return f" but {_meaning(table.name)}; open {table} in a spreadsheet." if table is not None else nothing
