@@ -46,7 +46,7 @@ ALLOWED = {
     "summaries": {"records"},
     "sketches": set(),
     "code_lines": set(),
-    "config": {"errors"},
+    "config": {"errors", "naming"},
     "tensors": {"errors"},
     "ops": {"errors", "naming", "overwrites"},
     "kernels": {"errors", "records", "summaries", "tensors"},
@@ -63,7 +63,7 @@ ALLOWED = {
         *("calls", "config", "devices", "errors", "kernels", "naming", "ops", "records", "storage", "tensors", "text"),
         *("overwrites", "perturb"),
     },
-    "running": {"calls", "config", "errors", "kernels", "recording", "storage", "tensors", "text"},
+    "running": {"calls", "config", "errors", "kernels", "recording", "storage", "tensors", "text", "whole_file"},
     "integrations": {"calls", "config", "in_lockstep", "recording"},
     "comparing": {
         *("errors", "kernels", "naming", "overwrites", "plugins", "records", "report", "storage", "text", "version"),
@@ -83,7 +83,7 @@ ALLOWED = {
     "report": {"errors", "naming", "records", "summaries", "text", "whole_file"},
     "cli": {
         *("comparing", "config", "errors", "kernels", "naming", "plugins", "records", "report", "storage"),
-        *("version", "text", "running", "check", "overflow", "merging", "communication"),
+        *("version", "text", "running", "check", "overflow", "merging", "communication", "whole_file"),
     },
     "compat": {
         *("cli", "comparing", "config", "errors", "naming", "randomness", "recording", "report", "running", "storage"),

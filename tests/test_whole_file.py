@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import errno
+import os
 
 import pytest
 
 from torchparity.errors import RunWriteError
-from torchparity.whole_file import reason_of, whole_file
+from torchparity.whole_file import reason_of, refuse_unwritable, whole_file
 
 
 def test_the_file_appears_when_the_block_ends(tmp_path):
@@ -60,3 +61,24 @@ def test_the_longest_name_that_a_file_can_have_is_written(tmp_path, name):
 )
 def test_the_reason_is_the_same_whoever_reports_it(error):
     assert reason_of(error) == "no space left on device"
+
+
+def test_a_folder_that_can_be_made_is_not_refused_and_not_made(tmp_path):
+    refuse_unwritable(tmp_path / "new" / "run")
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_link_to_nothing_is_no_folder(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "gone")
+
+    with pytest.raises(RunWriteError, match=r"link/run: not a directory\.$"):
+        refuse_unwritable(tmp_path / "link" / "run")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_of_others_is_refused(tmp_path):
+    (tmp_path / "theirs").mkdir(mode=0o555)
+
+    with pytest.raises(RunWriteError, match=r"theirs/run: permission denied\.$"):
+        refuse_unwritable(tmp_path / "theirs" / "run")

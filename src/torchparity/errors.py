@@ -16,16 +16,21 @@ ParityError                 exit code 2: the command line prints it as one sente
 │   ├── DamagedFileError    a file whose content is not what its format says
 │   │   └── UnsafeFileError a file that asks its reader to run code or to leave its folder
 │   └── RunWriteError       a file that cannot be written
+├── StoppedError            exit code 130: Ctrl-C, and what was written before it
 └── InternalError           exit code 3: a fault of torchparity
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
 from pathlib import Path
+from typing import ParamSpec, TypeVar
 
 _LONGEST_QUOTE = 200
 _MOST_COMPARED = 2000
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
 
 
 class ParityError(Exception):
@@ -133,6 +138,17 @@ class RunWriteError(RunError):
         super().__init__(f"cannot write {path}: {reason}.")
 
 
+class StoppedError(ParityError):
+    """A command was interrupted from the keyboard; `written` are the whole files that it leaves, None: who knows."""
+
+    exit_code = 130
+
+    def __init__(self, written: Sequence[Path] | None = None) -> None:
+        self.written = written
+        files = f"; written before: {', '.join(map(str, written))}" if written else "; nothing was written"
+        super().__init__(f"interrupted{'' if written is None else files}.")
+
+
 class InternalError(ParityError):
     """A fault of torchparity itself."""
 
@@ -148,6 +164,23 @@ def nearest(name: str, available: Iterable[str]) -> str:
         names = [each for each in names if each[:4] == name[:4] and each[-4:] == name[-4:]][:_MOST_COMPARED]
     guess = get_close_matches(name[:_LONGEST_QUOTE], names, n=1)
     return f" Did you mean {guess[0]!r}?" if guess else ""
+
+
+def with_nearest_option(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
+    """Have a function answer a misspelt option with the nearest that there is."""
+    from inspect import signature  # not loaded where no function is made so
+
+    options = [name for name in signature(function).parameters if name != "self"]
+
+    @wraps(function)
+    def checked(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
+        for name in kwargs:
+            if name not in options:
+                hint = f"{nearest(name, options)} There are: {', '.join(options)}."
+                raise ConfigError(f"{function.__name__} has no option {name!r}.{hint}")
+        return function(*args, **kwargs)
+
+    return checked
 
 
 def _some_of(names: list[str], most: int = 8) -> str:

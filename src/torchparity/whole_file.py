@@ -1,4 +1,4 @@
-"""Writing a file whole or not at all, and the reason of an `OSError` in words."""
+"""Writing a file whole or not at all, refusing a folder beforehand, and the reason of an `OSError` in words."""
 
 from __future__ import annotations
 
@@ -32,6 +32,18 @@ def whole_file(path: Path, *, make_folder: bool = True) -> Iterator[Path]:
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+def refuse_unwritable(folder: Path) -> None:
+    """Raise `RunWriteError` where nothing can be written into a folder, or it cannot be made; make nothing.
+
+    Before an hour of work, not after it.
+    """
+    there = next(place for place in (folder, *folder.absolute().parents) if os.path.lexists(place))
+    if not there.is_dir():
+        raise RunWriteError(folder, "not a directory")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise RunWriteError(folder, "permission denied")
 
 
 def reason_of(error: OSError) -> str:

@@ -56,3 +56,15 @@ def test_a_switch_that_is_neither_on_nor_off_is_refused():
 
     assert done.returncode == 1
     assert "set_dump_switch was given 'on'" in done.stderr.splitlines()[-1]
+
+
+def test_a_setting_that_does_not_exist_is_answered_with_the_nearest():
+    wrong = "from torchparity.check.dump import msCheckerConfig\nmsCheckerConfig.update_config(real_dta=True)"
+
+    done = run_python(wrong)
+
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == (
+        "torchparity.errors.ConfigError: update_config has no option 'real_dta'. Did you mean 'real_data'? "
+        "There are: dump_path, real_data, enable_dataloader, target_iter, error_data_path."
+    )

@@ -34,6 +34,26 @@ def test_a_white_list_that_no_call_is_on_is_wrong_usage(run, tmp_path, capsys):
     assert "calls left out by the lists." in said.out
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("geluu", "torchparity: black list: no call is named 'geluu'. Did you mean 'gelu'?\n"), ("matmul", "")],
+)
+def test_a_black_list_is_doubted_where_a_call_has_nearly_that_name(run, tmp_path, capsys, name, said):
+    assert cli.main(["check", str(run), "-d", "cpu", "-o", str(tmp_path), "--black_list", name]) == 0
+    assert capsys.readouterr().err == said
+
+
+def test_a_folder_for_what_fails_that_cannot_be_written_is_refused_before_the_check(run, tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    folder = tmp_path / "file" / "errors"
+
+    words = ["check", str(run), "-d", "cpu", "-o", str(tmp_path), "-save_error_data", "--error_data_path", str(folder)]
+
+    assert cli.main(words) == 2
+    assert capsys.readouterr().err == f"torchparity: cannot write {folder}: not a directory.\n"
+    assert not list(tmp_path.glob("*.csv"))
+
+
 @pytest.mark.parametrize("name", ["gelu", "Functional.gelu", "Functional.gelu.0"])
 def test_operators_apis_and_calls_are_names_of_a_white_list(run, tmp_path, capsys, name):
     assert cli.main(["check", str(run), "-d", "cpu", "-o", str(tmp_path), "--white_list", name]) == 0

@@ -138,3 +138,11 @@ def test_values_that_were_moved_are_found_where_they_are_said_to_be(collect, tmp
 def test_options_without_a_meaning_are_refused(capsys, words, said):
     assert cli.main(["run_ut", *words]) == 2
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["run_ut", "overflow"])
+def test_a_folder_in_place_of_a_forward_info_says_what_to_name(tmp_path, capsys, command):
+    assert cli.main([command, "-forward", str(tmp_path)]) == 2
+
+    wanted = "name the forward_info_0.json of a process in it, or a run with -api_info"
+    assert capsys.readouterr().err == f"torchparity: {tmp_path} is a folder; {wanted}.\n"

@@ -144,6 +144,12 @@ def test_a_name_that_no_record_has_fails(tmp_path):
     assert done.stderr == "torchparity: no record has 'zzz' in its name; --list without a name lists them all.\n"
 
 
+def test_a_name_that_no_record_has_is_answered_with_the_nearest(linear_run):
+    done = run("show", linear_run, "--list", "linaer", check=2)
+
+    assert done.stderr == "torchparity: no record has 'linaer' in its name. Did you mean 'linear'?\n"
+
+
 def test_names_of_several_steps_say_which(tmp_path):
     path = write_linear_run(tmp_path / "run", steps=2)
 

@@ -53,6 +53,14 @@ def test_a_mistyped_command_is_answered_with_the_nearest(capsys):
     assert said.endswith(f"There are: {', '.join(cli.command_names())}.\n")
 
 
+@pytest.mark.parametrize("task", ["free_benchmark", "statistics"])
+def test_a_task_that_is_taken_for_a_command_is_answered_with_run(capsys, task):
+    assert cli.main([task, "train.py"]) == 2
+    assert capsys.readouterr().err == (
+        f"torchparity: no command {task!r}, which is a task of run: torchparity run --task {task} SCRIPT.\n"
+    )
+
+
 def test_another_framework_is_refused_by_what_there_is(capsys):
     assert cli.main(["-f", "mindspore", "compare", "a", "b"]) == 2
     assert "pytorch" in capsys.readouterr().err

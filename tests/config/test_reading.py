@@ -174,6 +174,18 @@ def test_compare_json_has_msprobes_fields(tmp_path):
     assert (config.stack_path, config.is_print_compare_log) == (None, True)
 
 
+def test_compare_json_that_is_no_object_is_answered_with_its_own_fields(tmp_path):
+    file = tmp_path / "compare.json"
+    file.write_text("[]")
+
+    with pytest.raises(ConfigError) as raised:
+        load_compare_config(file)
+
+    assert str(raised.value) == (
+        f'{file} must hold a JSON object such as {{"npu_path": "CANDIDATE", "bench_path": "BASELINE"}}.'
+    )
+
+
 def test_compare_json_without_a_run_says_which(tmp_path):
     file = tmp_path / "compare.json"
     file.write_text('{"npu_path": "a/dump.json"}')

@@ -76,6 +76,13 @@ def test_calls_by_name_number_and_preheat(tmp_path):
     assert [row["step"] for row in rows_in(tmp_path / "run")] == ["0"]  # in step 1 that is its usual level
 
 
+def test_no_limit_is_minus_one(tmp_path):
+    done = run(tmp_path, "--task", "free_benchmark", "--pert-mode", "bit_noise", "--max-calls-per-api", "-1")
+
+    assert done.returncode == 0, done.stderr
+    assert "results beyond the thresholds" in done.stderr
+
+
 def test_significance_ranks_apis_and_modules(tmp_path):
     done = run(tmp_path, "--task", "free_benchmark", "--significance", "3", "--steps", "1")
 
@@ -92,6 +99,9 @@ def test_significance_ranks_apis_and_modules(tmp_path):
     [
         (["--task", "free_benchmark", "--pert-mode", "bitnoise"], "Did you mean 'bit_noise'?"),
         (["--task", "free_benchmark", "--significance", "many"], "must be a whole number"),
+        (["--task", "free_benchmark", "--max-sample", "-1"], "max_sample' is -1; it must be a whole number from 1"),
+        (["--task", "free_benchmark", "--scope", "softmax"], "'softmax' is none: use 'list'"),
+        (["--task", "free_benchmark", "--list", ","], "has an empty text, which every name contains"),
         (["--task", "free_benchmark", "--fuzz-stage", "backward"], "'backward' needs 'list'"),
         (["--pert-mode", "bit_noise"], "--pert-mode: only for --task free_benchmark; the task is statistics"),
     ],

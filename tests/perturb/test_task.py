@@ -220,6 +220,28 @@ def test_a_name_that_never_came_up_is_told_in_the_end(tmp_path, capsys):
     assert "never seen: soft_max (Did you mean 'softmax'?)" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("text", ["softmaxx", "Torch.softmaxx", "torch.softmaxx.0.forward"])
+def test_a_part_of_no_name_in_torch_is_answered_with_the_nearest_before_and_after(tmp_path, caplog, capsys, text):
+    with perturbing(tmp_path, list=[text], pert_mode="bit_noise"):
+        said_at_start = [record.getMessage() for record in caplog.records]
+        torch.exp(FRAGILE)
+
+    assert said_at_start == [
+        f"torchparity: free_benchmark.list: no API of torch has {text!r} in its name. Did you mean 'softmax'?"
+    ]
+    assert f"never seen: {text} (Did you mean 'softmax'?)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "text", ["soft", "Softmax", "sub.1", "Torch.sub.0.forward", "forward", "0", "_softmax", "NPU.softmaxx", "zzqq"]
+)
+def test_a_part_that_a_name_may_have_is_not_doubted(tmp_path, caplog, text):
+    with perturbing(tmp_path, list=[text], pert_mode="bit_noise"):
+        torch.exp(FRAGILE)
+
+    assert [record.getMessage() for record in caplog.records] == []
+
+
 def test_autocast_is_left_to_raise_precision_and_its_cache_stays(tmp_path, capsys):
     layer, values = torch.nn.Linear(256, 4), torch.rand(4, 256)
     with (

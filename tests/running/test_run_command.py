@@ -125,6 +125,28 @@ def test_a_folder_inside_of_a_run_is_refused_before_the_script_runs(linear_run, 
     assert sorted(linear_run.rglob("*")) == before
 
 
+@pytest.mark.parametrize("options", [(), ("--overwrite",), ("--checksum-every", "1"), ("--task", "free_benchmark")])
+@pytest.mark.parametrize("below", ["", "deep/run"])
+def test_a_folder_that_cannot_be_written_is_refused_before_the_script_runs(scripts, below, options):
+    output = scripts.folder / "file" / below
+    (scripts.folder / "file").write_text("kept")
+
+    done = scripts.recorded("-o", output, *options, scripts.write("print('began')"))
+
+    assert (done.code, done.out) == (2, "")
+    assert done.err == f"torchparity: cannot write {output}: not a directory.\n"
+    assert (scripts.folder / "file").read_text() == "kept"
+
+
+def test_a_fix_needs_no_folder(scripts):
+    (scripts.folder / "file").write_text("")
+    fixing = ("--task", "free_benchmark", "--handler-type", "fix", "--list", "mul")
+
+    done = scripts.recorded("-o", "file", *fixing, scripts.write(FUNCTIONAL))
+
+    assert done.code == 0, done.err
+
+
 @pytest.mark.parametrize("start", [["script.py"], ["./script.py"], ["-m", "script"], ["-m", "package"]])
 def test_a_script_runs_as_python_runs_it(tmp_path, start):
     written(tmp_path, HOW_IT_WAS_RUN)

@@ -18,7 +18,7 @@ from typing import Literal
 
 from torchparity.check.collection.collector import Collector
 from torchparity.check.collection.settings import CollectionSettings
-from torchparity.errors import ConfigError
+from torchparity.errors import ConfigError, with_nearest_option
 
 
 class Dump:
@@ -43,6 +43,7 @@ class CheckerConfig:
     def __init__(self, collector: Collector) -> None:
         self._collector = collector
 
+    @with_nearest_option
     def update_config(
         self,
         dump_path: str | Path = "./",

@@ -17,7 +17,7 @@ from types import ModuleType
 
 from torchparity.cli.terminal.output import forget_stdout
 from torchparity.cli.terminal.parser import Parser
-from torchparity.errors import ConfigError, InternalError, ParityError, RunWriteError, nearest
+from torchparity.errors import ConfigError, InternalError, ParityError, RunWriteError, StoppedError, nearest
 from torchparity.text import printable
 from torchparity.version import __version__
 
@@ -30,7 +30,8 @@ def command_names() -> list[str]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return its exit code.
 
-    0: success, also of help; 1: the runs differ; 2: wrong usage or unreadable input; 3: a fault of torchparity.
+    0: success, also of help; 1: the runs differ; 2: wrong usage or unreadable input; 3: a fault of torchparity;
+    130: interrupted from the keyboard.
     """
     code = 0
     try:
@@ -51,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         forget_stdout()
         return _fail(RunWriteError(error.filename or "the output", error.strerror or str(error)))
     except KeyboardInterrupt:
-        return 130
+        return _fail(StoppedError())
     except Exception as error:  # noqa: BLE001 - a crash must not exit with 1, which means "the runs differ"
         import traceback
 
@@ -115,6 +116,7 @@ def _refuse_mistyped(words: list[str], of_command: Mapping[str, argparse.Argumen
         return
     command = words[start]
     if command not in of_command:
+        _refuse_task(command)
         there_are = ", ".join(of_command)
         raise ConfigError(f"no command {command!r}.{nearest(command, of_command)} There are: {there_are}.")
     options = list(of_command[command]._option_string_actions)
@@ -124,6 +126,15 @@ def _refuse_mistyped(words: list[str], of_command: Mapping[str, argparse.Argumen
             hint = nearest(option, options)
             what_to_do = f".{hint}" if hint else f"; see torchparity {command} --help."
             raise ConfigError(f"{command} has no option {option!r}{what_to_do}")
+
+
+def _refuse_task(command: str) -> None:
+    """Raise `ConfigError` where a command is named that is a task of `run`."""
+    from torchparity.cli.run import TASKS
+
+    if command in TASKS:
+        right = f"torchparity run --task {command} SCRIPT"
+        raise ConfigError(f"no command {command!r}, which is a task of run: {right}.")
 
 
 def _place_of_command(words: list[str]) -> int | None:

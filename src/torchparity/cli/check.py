@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from torchparity import plugins
 from torchparity.errors import ConfigError, DamagedFileError, MissingTorchError, RunNotFoundError
 from torchparity.text import counted, printable
+from torchparity.whole_file import refuse_unwritable
 
 if TYPE_CHECKING:
     from torchparity.check.entry import CheckOptions, CheckSummary
@@ -135,8 +136,11 @@ def check_source(source: Source, options: Namespace) -> int:
 
     if options.out_path.is_file():
         raise ConfigError(f"-o {options.out_path} is a file; name a folder for the results.")
+    settings = asked(options, source)
+    if settings.error_data is not None:
+        refuse_unwritable(settings.error_data)
     with progress(rate=True) as show:
-        summary = check_run(source, asked(options, source), show)
+        summary = check_run(source, settings, show)
     _print(summary)
     written = read_whole(summary.files[0])
     _print_whole(written, summary)
@@ -145,6 +149,8 @@ def check_source(source: Source, options: Namespace) -> int:
     unknown = written.unknown((*words(options.white_list), *_lists(options.config).get("white_list", ())))
     for sentence in unknown:
         print(f"torchparity: white list: {sentence}", file=sys.stderr)
+    for sentence in written.misspelt(words(options.black_list)):
+        print(f"torchparity: black list: {sentence}", file=sys.stderr)
     if unknown and set(written.counts) <= {"SKIP"}:
         return ConfigError.exit_code
     return int(any(written.counts[word] for word in _failing(options)))

@@ -8,10 +8,10 @@ torchparity -f pytorch compare -i compare.json -o ./output -hl    as msprobe has
 
 from __future__ import annotations
 
-import os
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -85,9 +85,21 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     from torchparity.cli.terminal.collection import no_collection
+    from torchparity.errors import StoppedError
 
-    with no_collection():
-        return _run(options)
+    folder = options.output_path or Path("output")
+    before = _files_in(folder)
+    try:
+        with no_collection():
+            return _run(options)
+    except KeyboardInterrupt:
+        raise StoppedError(sorted(_files_in(folder) - before)) from None
+
+
+def _files_in(folder: Path) -> set[Path]:
+    with suppress(OSError):  # there is none, or it is not for us to look into
+        return set(folder.iterdir())
+    return set()
 
 
 def _run(options: Namespace) -> int:
@@ -95,6 +107,7 @@ def _run(options: Namespace) -> int:
     from torchparity.cli.terminal.progress import progress
     from torchparity.comparing import compare_runs, exit_code
     from torchparity.comparing.first_step import first_step
+    from torchparity.whole_file import refuse_unwritable
 
     candidate, baseline, settings, folder = _asked(options)
     formats = _formats_asked(options)
@@ -105,7 +118,7 @@ def _run(options: Namespace) -> int:
         if is_all:
             return checksums.exit_code(options.fail_on)
     if folder is not None:
-        _refuse_unwritable(folder)
+        refuse_unwritable(folder)
     with progress() as show:
         comparison = compare_runs(candidate, baseline, settings, show)
         show("writing", 0, 0)
@@ -222,17 +235,6 @@ def _number(text: str | None) -> float | None:
         return None if text is None else float(text)
     except ValueError:
         raise ConfigError(f"--tolerance {text!r} is no number; give a relative deviation such as 1e-3.") from None
-
-
-def _refuse_unwritable(folder: Path) -> None:
-    """Say now that nothing can be written, not after an hour of comparing."""
-    from torchparity.errors import RunWriteError
-
-    there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
-    if not there.is_dir():
-        raise RunWriteError(folder, "not a directory")
-    if not os.access(there, os.W_OK | os.X_OK):
-        raise RunWriteError(folder, "permission denied")
 
 
 def _formats() -> list[str]:

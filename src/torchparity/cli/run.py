@@ -149,7 +149,7 @@ def _perturbing(options: Namespace) -> dict[str, object]:
 
 
 def _whole(text: str) -> int | str:
-    return int(text) if text.isdecimal() else text
+    return int(text) if text.removeprefix("-").isdecimal() else text
 
 
 def _number(text: str | None) -> int | None:

@@ -125,6 +125,7 @@ def _print_checksums(checksums: Sequence[dict[str, Any]]) -> None:
 
 def _list(opened: RunReader, options: Namespace) -> int:
     """Print names of one part, or of all parts with step and rank in front where there are several."""
+    from torchparity.errors import nearest
     from torchparity.storage import nonfinite_records
     from torchparity.text import printable
 
@@ -149,7 +150,9 @@ def _list(opened: RunReader, options: Namespace) -> int:
             print(nothing, file=sys.stderr)
     problems = [problem for part in parts for problem in part.problems]
     if wanted and not options.nonfinite and not any(names_of.values()):
-        problems.append(f"no record has {options.name!r} in its name; --list without a name lists them all.")
+        hint = nearest(options.name, {word for part in parts for name in part.records for word in name.split(".")})
+        what_to_do = f".{hint}" if hint else "; --list without a name lists them all."
+        problems.append(f"no record has {options.name!r} in its name{what_to_do}")
     return _report_problems(problems)
 
 

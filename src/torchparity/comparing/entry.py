@@ -4,37 +4,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import wraps
-from inspect import signature
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import ParamSpec, TypeVar, get_args, overload
+from typing import get_args, overload
 
 from torchparity.comparing.options import Options
 from torchparity.comparing.pairing.mapping import read_mapping
 from torchparity.comparing.pairing.records import Alignment
 from torchparity.comparing.rank_map import given_rank_map
 from torchparity.comparing.runs import Comparison, compare_runs
-from torchparity.errors import ConfigError, nearest
+from torchparity.errors import ConfigError, with_nearest_option
 
 _KEYS = (("npu_json_path", "npu_path"), ("bench_json_path", "bench_path"))
-_Parameters = ParamSpec("_Parameters")
-_Result = TypeVar("_Result")
-
-
-def with_nearest_option(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
-    """Have a function answer a misspelt option with the nearest that there is."""
-    options = list(signature(function).parameters)
-
-    @wraps(function)
-    def checked(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
-        for name in kwargs:
-            if name not in options:
-                hint = f"{nearest(name, options)} There are: {', '.join(options)}."
-                raise ConfigError(f"{function.__name__} has no option {name!r}.{hint}")
-        return function(*args, **kwargs)
-
-    return checked
 
 
 @overload

@@ -7,6 +7,7 @@ from typing import get_args
 from torchparity.config.refusals import bad_value
 from torchparity.config.settings import CaptureConfig, DataMode, FreeBenchmarkTask
 from torchparity.errors import ConfigError
+from torchparity.naming import is_call_name
 
 
 def check_consistency(config: CaptureConfig, source: str) -> None:
@@ -48,6 +49,12 @@ def _check_free_benchmark(block: FreeBenchmarkTask, source: str) -> None:
     where = f"{source}: free_benchmark"
     if block.scope and block.list:
         raise ConfigError(f"{where}: give 'scope' or 'list', not both.")
+    for name in block.scope:
+        if not is_call_name(name):
+            calls = f"{where}.scope names calls, such as 'Torch.matmul.0.forward'"
+            raise ConfigError(f"{calls}; {name!r} is none: use 'list'.")
+    if "" in block.list:
+        raise ConfigError(f"{where}.list has an empty text, which every name contains; leave 'list' out for all.")
     if (block.fuzz_device == "cpu") != (block.pert_mode == "to_cpu"):
         raise ConfigError(
             f"{where}: fuzz_device 'cpu' and pert_mode 'to_cpu' go together; one is set without the other."

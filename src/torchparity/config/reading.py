@@ -53,10 +53,11 @@ def _without_foreign(block: str, value: Any) -> Any:
 
 def load_compare_config(path: str | Path) -> CompareConfig:
     """Read compare.json; raise `ConfigError` in one sentence for anything it cannot mean."""
-    return _struct(CompareConfig, read_settings(Path(path)), str(path), "")
+    settings = read_settings(Path(path), example='{"npu_path": "CANDIDATE", "bench_path": "BASELINE"}')
+    return _struct(CompareConfig, settings, str(path), "")
 
 
-def read_settings(path: Path) -> dict[str, Any]:
+def read_settings(path: Path, *, example: str = '{"task": "statistics"}') -> dict[str, Any]:
     """Return a settings file's fields as they are; raise `ConfigError` if it is no JSON object."""
     try:
         content = msgspec.json.decode(_without_comments(path.read_bytes()))
@@ -65,7 +66,7 @@ def read_settings(path: Path) -> dict[str, Any]:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(f"{path} is not valid JSON: {error}.") from error
     if not isinstance(content, dict):
-        raise ConfigError(f'{path} must hold a JSON object such as {{"task": "statistics"}}.')
+        raise ConfigError(f"{path} must hold a JSON object such as {example}.")
     return content
 
 

@@ -10,10 +10,9 @@ from typing import get_args
 from torch import nn
 
 from torchparity.comparing import Alignment, Comparison, Options
-from torchparity.comparing.entry import with_nearest_option
 from torchparity.comparing.options import refuse_unknown_patterns
 from torchparity.comparing.part import PartComparison
-from torchparity.errors import ConfigError
+from torchparity.errors import ConfigError, with_nearest_option
 from torchparity.in_lockstep.inputs import Inputs, device_of
 from torchparity.in_lockstep.modules import module_partners
 from torchparity.in_lockstep.optimizers import Optimizers, check_optimizers

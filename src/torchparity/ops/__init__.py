@@ -1,7 +1,14 @@
 """Facts about torch's functions: record names both ways, in-place writes, views, factories, randomness."""
 
 from torchparity.ops.effects import Effect
-from torchparity.ops.names import full_name, function_called, is_torch_family, names_of_family, record_name
+from torchparity.ops.names import (
+    full_name,
+    function_called,
+    is_torch_family,
+    names_of_family,
+    nearest_function,
+    record_name,
+)
 from torchparity.ops.op import Kind, Op, describe_function
 from torchparity.ops.randomness import may_draw
 from torchparity.ops.writes import certain_writes, possible_writes, writes_in_part
@@ -17,6 +24,7 @@ __all__ = [
     "is_torch_family",
     "may_draw",
     "names_of_family",
+    "nearest_function",
     "possible_writes",
     "record_name",
     "writes_in_part",

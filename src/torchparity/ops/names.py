@@ -19,7 +19,10 @@ from typing import Any
 import torch
 from torch.overrides import resolve_name
 
+from torchparity.errors import nearest
+
 _RNN = frozenset({"lstm", "gru", "rnn_tanh", "rnn_relu", "lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell"})
+_LISTED = ("Functional", "Tensor", "Torch", "Distributed")  # families of which all names are known
 _FAMILIES = (("torch.nn.functional.", "Functional."), ("torch.Tensor.", "Tensor."))
 
 
@@ -74,7 +77,7 @@ def function_called(record_name: str) -> Callable[..., Any] | None:
 
 def is_torch_family(family: str) -> bool:
     """Tell whether all names of a family are known: of vendors' and users' own functions there is no list."""
-    return family in ("Functional", "Tensor", "Torch", "Distributed")
+    return family in _LISTED
 
 
 def names_of_family(family: str) -> Iterable[str]:
@@ -83,6 +86,20 @@ def names_of_family(family: str) -> Iterable[str]:
         for name in dir(home):
             if callable(getattr(home, name, None)):
                 yield f"{family}.{name}"
+
+
+def nearest_function(text: str) -> str:
+    """Return " Did you mean 'x'?" for the function of torch whose name is closest to a text that is in none.
+
+    Nothing where a name has the text, or where the text names a family of which there is no list.
+    """
+    family, dot, _ = text.partition(".")
+    families = [each for each in _LISTED if not dot or each.lower() == family.lower()]
+    known = [name for each in families for name in names_of_family(each)]
+    if not known or any(text.lower() in name.lower() for name in known):
+        return ""
+    names = dict.fromkeys(name.partition(".")[2] for name in known)
+    return nearest(text.rpartition(".")[2], [name for name in names if not name.startswith("_")])
 
 
 def _homes(family: str) -> list[Any]:

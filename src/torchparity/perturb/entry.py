@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from torchparity.config import FreeBenchmarkTask
-from torchparity.errors import ConfigError
-from torchparity.naming import is_call_name
 from torchparity.perturb.backward_checking import BackwardCheck
 from torchparity.perturb.checking import ForwardCheck
 from torchparity.perturb.fixing import Fix
@@ -22,13 +20,6 @@ from torchparity.perturb.verdicts import Verdicts
 
 def perturbing_for(block: FreeBenchmarkTask, step: Callable[[], int]) -> Perturbing:
     """Return the listener for a task; `step` says the number of the step in hand."""
-    for name in block.scope:
-        if not is_call_name(name):
-            raise ConfigError(
-                f"free_benchmark.scope names calls, such as 'Torch.matmul.0.forward'; {name!r} is none: use 'list'."
-            )
-    if "" in block.list:
-        raise ConfigError("free_benchmark.list has an empty text, which every name contains; leave 'list' out for all.")
     thresholds: Thresholds = FixedThresholds()
     if block.if_preheat:
         thresholds = LearnedThresholds(block.preheat_step, block.max_sample)

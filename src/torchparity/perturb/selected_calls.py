@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from torchparity.calls import Call
 from torchparity.errors import nearest
 from torchparity.naming import forward_of, is_call_name
-from torchparity.ops import Op
+from torchparity.ops import Op, nearest_function
 
 
 class SelectedCalls:
@@ -54,10 +55,19 @@ class SelectedCalls:
             self._taken[call.op.name, call.is_recompute] -= 1
 
     def unmatched(self) -> list[str]:
-        """Return the names that were asked for and never came up, each with the nearest that did."""
+        """Return the names that were asked for and never came up, each with the nearest that did or could."""
         missing = [name for name in self._asked if name not in self._matched]
-        hints = {name: nearest(name, (*self._seen, *self._functions)).strip() for name in dict.fromkeys(missing)}
+        hints = {name: self._nearest_to(name).strip() for name in dict.fromkeys(missing)}
         return [f"{name} ({hint})" if hint else name for name, hint in hints.items()]
+
+    def doubtful(self, custom: Iterable[str]) -> Iterator[str]:
+        """Yield a sentence for each part of names that no API of torch has, nor any of `custom`, but nearly so."""
+        for text, asked in self._listed.items():
+            if (hint := nearest_function(_function_in(text))) and not any(text in name.lower() for name in custom):
+                yield f"free_benchmark.list: no API of torch has {asked!r} in its name.{hint}"
+
+    def _nearest_to(self, name: str) -> str:
+        return nearest_function(_function_in(name)) or nearest(name, (*self._seen, *self._functions))
 
     def _is_asked_for(self, name: str) -> bool:
         if not self._asked:
@@ -69,6 +79,11 @@ class SelectedCalls:
         matching = [asked for text, asked in self._listed.items() if text in name.lower()]
         self._matched.update(matching)
         return bool(matching)
+
+
+def _function_in(text: str) -> str:
+    """Return the part of a text that is of the function's name, without the number of a call and what follows it."""
+    return re.sub(r"\.\d.*$", "", "" if text.isdecimal() or text in "forward" else text)
 
 
 def _may_be_in(text: str, function: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from pathlib import Path
@@ -28,6 +29,8 @@ from torchparity.recording.step.recorder import Recorder
 from torchparity.recording.writing.output import Output
 from torchparity.recording.writing.perturb_output import PerturbOutput
 from torchparity.recording.writing.step_output import StepOutput
+
+_log = logging.getLogger("torchparity")
 
 Models = nn.Module | Sequence[nn.Module]
 
@@ -101,6 +104,8 @@ def open_output(
     level, selection = level_of(config), recorder.selection
     if perturbing is not None:
         check_names(config.free_benchmark.scope, level=level, modules=None, custom=custom)
+        for sentence in perturbing.calls.doubtful(custom):
+            _log.warning("torchparity: %s", sentence)
         return PerturbOutput(perturbing, Path(config.dump_path).expanduser().absolute(), rank)
     modules = None
     if model is not None and selection.asked:

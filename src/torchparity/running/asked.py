@@ -11,6 +11,7 @@ from pathlib import Path
 from torchparity.config import LARGEST_INDEX, CaptureConfig, RecordingLevel, RecordingTask, capture_config
 from torchparity.errors import ConfigError, RunExistsError
 from torchparity.storage.step_checksums import checksum_file
+from torchparity.whole_file import refuse_unwritable
 
 _SPAN = re.compile(r"(?P<first>\d{1,9})(?:-(?P<last>\d{1,9}))?", re.ASCII)
 _PART = re.compile(r"(?:step|rank)\d+", re.ASCII)
@@ -40,6 +41,11 @@ class Asked:
         return self.steps is not None or self.checksum_every is None
 
     @property
+    def writes(self) -> bool:
+        """True where there will be files: not where results are only replaced."""
+        return self.task != "free_benchmark" or self.perturbing.get("handler_type") != "fix"
+
+    @property
     def folder(self) -> Path:
         """The folder of the run, wherever the script goes to."""
         return self.output.expanduser().absolute()
@@ -66,11 +72,13 @@ class Asked:
         return any(self.folder.glob("step*/rank*/dump.json"))
 
     def make_room(self) -> None:
-        """Raise where this rank's run is already there: that is said before the script runs, not after.
+        """Raise where this rank's run is already there, or cannot be written: before the script runs, not after.
 
         The recording itself replaces the steps of a run that is to be overwritten.
         """
         _refuse_part_of_a_run(self.folder, self.output)
+        if self.writes:
+            refuse_unwritable(self.folder)
         rank = os.environ.get("RANK", "0")
         checksums = checksum_file(self.folder, int(rank) if rank.isdecimal() else 0)
         if self.overwrite:

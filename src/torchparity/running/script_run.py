@@ -160,7 +160,7 @@ class ScriptRun:
             self._session.forget_step()
             self._close_session(None)
             part = self._asked.folder / f"step{self._step}" / f"rank{rank_of_process()}"
-            with suppress(FileNotFoundError):  # another rank removes the step's folder too
+            with suppress(FileNotFoundError, NotADirectoryError):  # another rank removes it too, or a fix made none
                 remove_part(part, self._asked.folder)
 
     def _close_session(self, error: BaseException | None) -> None:

@@ -38,7 +38,7 @@ def test_a_loss_that_only_the_candidate_divides(verdict, task, factor):
 def test_a_loss_that_only_the_baseline_divides(verdict, task):
     found = verdict(training(), training(lambda loss: loss / 1.05), steps=2, task=task)
 
-    assert found.kind == "another call" and "Tensor.div.0.forward, which only one run has" in found.sentence, (
+    assert found.kind == "another call" and "Tensor.div.0.forward, which only the baseline has" in found.sentence, (
         found.sentence
     )
 

@@ -28,19 +28,21 @@ def compare(tmp_path):
 EXP, LOG, SIN = (f"Torch.{name}.0.forward" for name in ("exp", "log", "sin"))
 
 
-def test_a_call_that_the_candidate_leaves_out_is_named(compare):
+@pytest.mark.parametrize("owner", ["candidate", "baseline"])
+def test_a_call_that_one_run_leaves_out_is_named_and_whose_it_is(compare, owner):
     grown = constant(2.0, requires_grad=True)
-    candidate = {EXP: call([constant(1.0)], [grown]), SIN: call([grown], [constant(3.0)])}
-    baseline = {
+    without = {EXP: call([constant(1.0)], [grown]), SIN: call([grown], [constant(3.0)])}
+    with_call = {
         EXP: call([constant(1.0)], [grown]),
         LOG: call([grown], [constant(5.0)]),
         SIN: call([constant(5.0, requires_grad=True)], [constant(4.0)]),
     }
 
-    done = compare(candidate, baseline)
+    done = compare(with_call, without) if owner == "candidate" else compare(without, with_call)
 
     assert done.first_divergence.kind == "another call" and done.first_divergence.partner == LOG
-    assert f"its input differs after {LOG}, which only one run has" in done.headline()
+    assert f"its input differs after {LOG}, which only the {owner} has" in done.headline()
+    assert done.advice().startswith(f"Only the {owner} calls {LOG}: ")
 
 
 def test_what_a_module_receives_is_no_weight(compare):

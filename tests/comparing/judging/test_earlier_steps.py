@@ -93,7 +93,7 @@ def test_a_write_between_steps_that_only_the_baseline_makes_is_named(verdict, ta
 
     assert found.kind == "another call" and found.first.step == 1, found.sentence
     assert found.first.partner.split(".")[1] in call.split(), found.sentence
-    assert f"after step 0, {found.first.partner}, which only one run has" in found.sentence
+    assert f"after step 0, {found.first.partner}, which only the baseline has" in found.sentence
 
 
 @TASKS

@@ -49,7 +49,7 @@ def test_a_last_call_of_the_baseline_alone_is_named(tmp_path, task):
     assert found.kind is Kind.CALL
     assert found.first.partner == "Tensor.mul.0.forward"
     assert found.first.record == "Module.Scaled.forward.0"
-    assert "Tensor.mul.0.forward, which only one run has, was the last to touch it" in found.sentence
+    assert "Tensor.mul.0.forward, which only the baseline has, was the last to touch it" in found.sentence
 
 
 @pytest.mark.parametrize("sides", [(2.0, 1), (1, 2.0)])

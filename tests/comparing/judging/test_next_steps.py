@@ -101,13 +101,13 @@ def test_a_call_of_the_candidate_alone_says_what_it_did(verdict):
     found = verdict(training(between=spoil), training())
 
     assert found.kind == "another call" and "has nan in the candidate alone" in found.sentence, found.sentence
-    assert "inf relative" not in found.sentence and found.advice.startswith("Only one of the runs makes this call: ")
+    assert "inf relative" not in found.sentence and found.advice.startswith("Only the candidate makes this call: ")
 
 
 def test_a_call_of_the_baseline_alone_is_named_in_the_advice(verdict):
     found = verdict(training(), training(between=lambda x: x * 1.01))
 
-    assert found.advice.startswith(f"Only one of the runs calls {found.first.partner}: "), found.sentence
+    assert found.advice.startswith(f"Only the baseline calls {found.first.partner}: "), found.sentence
     assert found.first.partner.startswith("Tensor.mul")
 
 

@@ -166,7 +166,7 @@ def test_weights_that_the_baseline_alone_writes_do_not_differ_already(verdict, t
     found = verdict(decaying(0.0), decaying(0.1), task=task)
 
     assert (found.kind, found.first.record) == ("another call", "Tensor.addcdiv_.0.forward")
-    assert "its input differs after Tensor.mul_.0.forward, which only one run has" in found.sentence
+    assert "its input differs after Tensor.mul_.0.forward, which only the baseline has" in found.sentence
     assert "weight_decay" in found.advice
 
 
@@ -182,7 +182,7 @@ def test_data_that_the_baseline_alone_computes_do_not_differ_already(verdict, ta
     found = verdict(flipping(False), flipping(True), task=task)
 
     assert (found.kind, found.first.partner) == ("another call", "Tensor.flip.0.forward")
-    assert "its input differs after Tensor.flip.0.forward, which only one run has" in found.sentence
+    assert "its input differs after Tensor.flip.0.forward, which only the baseline has" in found.sentence
 
 
 @TASKS
@@ -202,7 +202,10 @@ def test_a_call_of_the_baseline_is_not_taken_for_the_candidates_of_the_same_name
 
     assert (found.kind, found.first.record, found.first.partner) == ("another call", *["Tensor.mul.0.forward"] * 2)
     assert "only the candidate" not in found.sentence
-    assert "its input differs after the baseline's Tensor.mul.0.forward, which only one run has" in found.sentence
+    assert (
+        "its input differs after the baseline's Tensor.mul.0.forward, which the candidate does not make"
+        in found.sentence
+    )
 
 
 class Pair(nn.Module):
@@ -293,7 +296,7 @@ def test_a_slice_that_one_run_alone_takes_is_named(both_ways, task, is_rounded):
     assert (
         "only the candidate makes this call; Torch.tanh.0.forward.input.0, which receives its result" in there.sentence
     )
-    assert "its input differs after Tensor.__getitem__.1.forward, which only one run has" in back.sentence
+    assert "its input differs after Tensor.__getitem__.1.forward, which only the baseline has" in back.sentence
 
 
 @TASKS
@@ -339,7 +342,7 @@ def test_a_slice_that_one_run_alone_takes_at_the_end_of_a_step_is_named(both_way
 
     assert (there.first.step, there.first.record) == (0, "Tensor.__getitem__.0.forward")
     assert "which receives its result, has another shape ([3, 16] against [4, 16])" in there.sentence
-    assert "its input differs after step 0, Tensor.__getitem__.0.forward, which only one run has" in back.sentence
+    assert "its input differs after step 0, Tensor.__getitem__.0.forward, which only the baseline has" in back.sentence
 
 
 @TASKS

@@ -51,6 +51,35 @@ def test_an_empty_folder_holds_no_run(tmp_path):
         open_run(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("name", "table"),
+    [
+        ("free_benchmark.csv", "the table of task free_benchmark, with a row for each result beyond its threshold"),
+        ("significance.csv", "the table of significant bits that task free_benchmark counted"),
+        ("accuracy_checking_result.csv", "the table of torchparity check, with a row for each call"),
+        ("compare_result_20260131120000.xlsx", "the table of torchparity compare, with a row for each item"),
+    ],
+)
+def test_results_that_are_taken_for_a_run_are_named(tmp_path, name, table):
+    (tmp_path / name).write_text("")
+
+    with pytest.raises(RunNotFoundError) as of_folder:
+        open_run(tmp_path)
+    with pytest.raises(RunNotFoundError) as of_file:
+        open_run(tmp_path / name)
+
+    assert str(of_folder.value) == f"{tmp_path} holds no run but {table}; open {tmp_path / name} in a spreadsheet."
+    assert str(of_file.value) == f"{tmp_path / name} is no run but {table}; open it in a spreadsheet, or name a run."
+
+
+def test_a_folder_of_many_runs_names_some(tmp_path):
+    for name in "abcdefg":
+        write_linear_run(tmp_path / name, steps=1)
+
+    with pytest.raises(RunNotFoundError, match=r"There are runs in it: a, b, c, d, e and 2 more\.$"):
+        open_run(tmp_path)
+
+
 def test_a_file_that_is_no_run_says_what_would_be(tmp_path):
     (tmp_path / "notes.txt").write_text("hello")
 

@@ -40,8 +40,16 @@ class WholeResult:
 
     def unknown(self, names: Iterable[str]) -> list[str]:
         """Return a sentence for each name of a white list that no call has."""
+        return [f"no call is named {name!r}.{hint}" for name, hint in self._missing(names)]
+
+    def misspelt(self, names: Iterable[str]) -> list[str]:
+        """Return a sentence for each name that no call has, but nearly so: a list for many runs names other APIs."""
+        return [f"no call is named {name!r}.{hint}" for name, hint in self._missing(names) if hint]
+
+    def _missing(self, names: Iterable[str]) -> list[tuple[str, str]]:
+        """Return the names that no call has, each with the nearest in words."""
         there = {name for row in self.rows for name in _names(row[0])}
-        return [f"no call is named {name!r}.{nearest(name, there)}" for name in names if name not in there]
+        return [(name, nearest(name, there)) for name in names if name not in there]
 
 
 def read_whole(result: Path) -> WholeResult:

@@ -59,6 +59,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     sources: tuple[str, ...] = ()
     repeated_in: tuple[str, ...] = ()
     partner: str | None = None  # of another call: the record that only one run has
+    partner_run: str = "one run"  # that has it: "the candidate" or "the baseline" where its name tells
     explanation: str = ""
     is_set_otherwise: bool = False  # True where the explanation is a setting of one run alone
     is_shown: bool = True  # False where the effect stays within rounding

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from torchparity.errors import DamagedFileError, RecordNameError
+from torchparity.errors import DamagedFileError, RecordNameError, RunNotFoundError
 from torchparity.naming import backward_of, forward_of_call
 from torchparity.records import Record, RunInfo, StackGroup, TensorLeaf
 from torchparity.storage.encoding.decode_any import MalformedError, record_from_json
@@ -66,6 +66,9 @@ def open_info_files(
 
     `real_data` is the folder that holds forward_real_data and backward_real_data, where they were moved.
     """
+    if Path(forward).is_dir():
+        wanted = "name the forward_info_0.json of a process in it, or a run with -api_info"
+        raise RunNotFoundError(f"{forward} is a folder; {wanted}.")
     return InfoPart(
         Path(forward), None if backward is None else Path(backward), None if real_data is None else Path(real_data)
     )

@@ -26,6 +26,14 @@ _OWN_FILES = (*_RECORD_FILES, "stack.json", "construct.json", "dump_error_info.l
 _STEP = re.compile(r"step(\d{1,9})", re.ASCII)
 _RANK = re.compile(r"(?:rank|proc)(\d{0,18})", re.ASCII)
 
+_MOST_NAMED = 5
+_TABLES = {  # by the beginning of their names
+    "free_benchmark.csv": "the table of task free_benchmark, with a row for each result beyond its threshold",
+    "significance.csv": "the table of significant bits that task free_benchmark counted",
+    "accuracy_checking_result": "the table of torchparity check, with a row for each call",
+    "compare_result": "the table of torchparity compare, with a row for each item",
+}
+
 
 class PartPath(msgspec.Struct, frozen=True, order=True):
     """One step of one rank, the folder that holds it, and the .pkl if one was named."""
@@ -45,15 +53,13 @@ def find_parts(path: Path) -> list[PartPath]:
             return [PartPath(*_numbers(path.parent.absolute()), path.parent, path)]
         folder = _folder_of(path)
         parts = sorted(_parts(folder.absolute(), folder))
-        below = "" if parts else _runs_below(folder)
+        found = "" if parts else _found_in(folder)
     except OSError as error:
         raise DamagedFileError(error.filename or path, f"it cannot be looked into ({error.strerror})") from None
     except ValueError as error:  # a NUL byte in the name
         raise RunNotFoundError(f"{str(path)!r} is not a path ({error}).") from None
     if not parts:
-        raise RunNotFoundError(
-            f"{path} holds no run: no dump.json, debug.json or .pkl file is in it or its step and rank folders.{below}"
-        )
+        raise RunNotFoundError(f"{path} holds no run{found}")
     return parts
 
 
@@ -93,6 +99,8 @@ def remove_part(folder: Path, run: Path) -> None:
 def _folder_of(path: Path) -> Path:
     if path.is_dir():
         return path
+    if table := _meaning(path.name):
+        raise RunNotFoundError(f"{path} is no run but {table}; open it in a spreadsheet, or name a run.")
     if path.name not in _RECORD_FILES:
         raise RunNotFoundError(f"{path} is not part of a run; name its folder, dump.json, debug.json or a .pkl file.")
     return path.parent
@@ -133,13 +141,22 @@ def _holds(folder: Path, test: Callable[[Path], bool]) -> bool:
         return True
 
 
-def _runs_below(folder: Path) -> str:
-    """Say which folders below hold runs, for somebody who named the folder of all runs."""
-    folders = [
-        entry for entry in sorted(folder.iterdir()) if entry.is_dir() and _holds(entry, lambda f: any(_parts(f, f)))
-    ]
-    names = ", ".join(entry.name for entry in folders[:5]) + (", ..." if len(folders) > 5 else "")
-    return f" There are runs in it: {names}." if folders else ""
+def _found_in(folder: Path) -> str:
+    """Say what there is in a folder without a run: the runs of somebody who keeps them there, or results."""
+    nothing = ": no dump.json, debug.json or .pkl file is in it or its step and rank folders."
+    entries = sorted(folder.iterdir())
+    folders = [entry for entry in entries if entry.is_dir() and _holds(entry, lambda f: any(_parts(f, f)))]
+    if folders:
+        more = f" and {len(folders) - _MOST_NAMED} more" if len(folders) > _MOST_NAMED else ""
+        names = ", ".join(entry.name for entry in folders[:_MOST_NAMED]) + more
+        return f"{nothing} There are runs in it: {names}."
+    table = next((entry for entry in entries if _meaning(entry.name)), None)
+    return f" but {_meaning(table.name)}; open {table} in a spreadsheet." if table is not None else nothing
+
+
+def _meaning(name: str) -> str:
+    """Return in words which results a file of this name has; nothing where it is none of ours."""
+    return next((words for table, words in _TABLES.items() if name.startswith(table)), "")
 
 
 def _numbers(folder: Path) -> tuple[int, int]:

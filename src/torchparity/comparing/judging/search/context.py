@@ -256,6 +256,11 @@ class PartContext:
         entry = self._alone_by_name.get(name)
         return None if entry is None else entry.judged
 
+    def run_with(self, alone: str) -> str:
+        """Say which run has a record without a partner: "one run" where both have such a one of this name."""
+        sides = {entry.is_candidates for entry in self.alone if entry.record.name == alone}
+        return "the candidate" if sides == {True} else "the baseline" if sides == {False} else "one run"
+
     def finding(
         self,
         kind: Kind,
@@ -291,6 +296,7 @@ class PartContext:
             lines=code_lines(self.part.lines_of(record.name)),
             sources=tuple(sources),
             partner=partner,
+            partner_run="one run" if partner is None else self.run_with(partner),
             explanation=explanation,
             is_shown=is_shown,
             is_certain=is_certain,

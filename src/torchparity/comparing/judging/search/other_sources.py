@@ -147,7 +147,8 @@ def of_earlier_call(context: PartContext, record: JudgedRecord, entry: ItemCompa
     extra = call.context.candidates_alone(call.name) if call.is_candidates else None
     if extra is None or not extra.items:
         said = f"step {call.context.step}, {call.name}"
-        return context.finding(Kind.CALL, record, entry, partner=call.name, sources=[said])
+        found = context.finding(Kind.CALL, record, entry, partner=call.name, sources=[said])
+        return msgspec.structs.replace(found, partner_run="the candidate" if call.is_candidates else "the baseline")
     return _at_call(call.context, extra, entry, f"step {context.step}, {record.name}.{record.short_name(entry)}")
 
 

@@ -51,7 +51,7 @@ _ADVICE = {
     Kind.DTYPE: "The two runs compute in different dtypes: compare runs of one dtype to see anything finer.",
     Kind.MODEL: "These look like different models: check that both runs are of one model.",
     Kind.BATCH: "The two runs have different batch sizes: give both the same to compare every record.",
-    Kind.CALL: "Only one of the runs makes this call: look at that line, and check that both take the same branch.",
+    Kind.CALL: "Only one run makes this call: look at that line, and check that both take the same branch.",
     Kind.UNRECORDED: "Trace where this input comes from: an operation that is not recorded or an in-place call may "
     "lie before it; record more (risk_level ALL, level mix), then rule out memory that was overwritten.",
     Kind.CUT_OFF: "One of the runs did not finish: see its traceback; the call after the last record is where it "
@@ -86,7 +86,11 @@ def advice(kind: Kind, finding: Finding | None = None) -> str:
     if kind is Kind.CALL and finding.values is not None:
         return _OTHER_SOURCE
     if kind is Kind.CALL and finding.partner is not None and not finding.is_call_alone:
-        return f"Only one of the runs calls {finding.partner}: look there, and check that both take the same branch."
+        return (
+            f"Only {finding.partner_run} calls {finding.partner}: look there, and check that both take the same branch."
+        )
+    if kind is Kind.CALL and finding.is_call_alone:
+        return _ADVICE[kind].replace("one run", "the candidate", 1)
     if kind is Kind.UNRECORDED and finding.is_certain and _is_of_a_gradient(finding):
         return _ADDED_UP
     if is_between_modules(finding):

@@ -153,10 +153,12 @@ def _call(finding: Finding, off: str) -> str:
         return finding.explanation
     made_by = finding.sources[0] if finding.sources else finding.partner
     if finding.partner == finding.record:  # numbers of calls shift behind one that the other run does not make
-        made_by = f"the baseline's {made_by}"
+        made_by = f"the baseline's {made_by}, which the candidate does not make"
+    else:
+        made_by = f"{made_by}, which only {finding.partner_run} has"
     if finding.item.startswith("output"):
-        return f"{finding.item} {off}; {made_by}, which only one run has, was the last to touch it"
-    return f"its input differs after {made_by}, which only one run has; {finding.item} {off}"
+        return f"{finding.item} {off}; {made_by}, was the last to touch it"
+    return f"its input differs after {made_by}; {finding.item} {off}"
 
 
 def _unrecorded(finding: Finding, off: str) -> str:
