@@ -114,9 +114,8 @@ def test_a_step_never_waits_for_the_device(task, cuda, tmp_path):
     training = CudaTraining(cuda)
     with capture(tmp_path / "warm", model=training.model, level="mix", **TASKS[task]):
         training.step()
-    with capture(tmp_path / "run", model=training.model, level="mix", **TASKS[task]):
-        with no_waits():
-            training.step()
+    with capture(tmp_path / "run", model=training.model, level="mix", **TASKS[task]), no_waits():
+        training.step()
 
     assert open_run(tmp_path / "run").part().records
 
