@@ -6,9 +6,12 @@ That one takes the current stream and some 6 us more.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import torch
+
+from torchparity.kernels.compile_notice import CompileNotice
 
 ANY_INTEGER = 1 << 40  # an argument of 64 bits, for which a kernel is compiled
 
@@ -44,3 +47,23 @@ class CompiledKernel:
     def _launch(self, programs: int, stream: int, arguments: tuple[float, ...]) -> None:
         run, function, metadata = self._run, self._function, self._metadata
         run(programs, 1, 1, stream, function, metadata, None, None, None, *arguments, *self._constants)
+
+
+@cache
+def compiled_kernel(
+    kernel: Any,
+    like: tuple[float, ...],
+    constants: tuple[object, ...],
+    device: int,
+    *,
+    warps: int,
+    most_registers: int | None = None,
+) -> CompiledKernel:
+    """Return a kernel that every recording of the process shares; the user is told if it has to be compiled."""
+    with _notice().while_compiling():
+        return CompiledKernel(kernel, like, constants, device, warps=warps, most_registers=most_registers)
+
+
+@cache
+def _notice() -> CompileNotice:
+    return CompileNotice("the GPU")

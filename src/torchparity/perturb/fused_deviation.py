@@ -8,7 +8,7 @@ from functools import cache
 import torch
 
 from torchparity.calls import attempted
-from torchparity.kernels.compiled_kernel import ANY_INTEGER, CompiledKernel
+from torchparity.kernels.compiled_kernel import ANY_INTEGER, compiled_kernel
 
 _DTYPES = frozenset({torch.float16, torch.bfloat16, torch.float32})
 _BLOCK = 2048
@@ -47,7 +47,7 @@ def _compiled(index: int, original: torch.dtype, perturbed: torch.dtype, is_alig
 
     kinds = {torch.float32: deviations.FLOAT32, torch.float16: deviations.FLOAT16, torch.bfloat16: deviations.BFLOAT16}
     constants = kinds[original], kinds[perturbed], is_aligned, _BLOCK
-    kernel = CompiledKernel(deviations.largest_deviation, (*(ANY_INTEGER,) * 4, 1.0), constants, index, warps=_WARPS)
+    kernel = compiled_kernel(deviations.largest_deviation, (*(ANY_INTEGER,) * 4, 1.0), constants, index, warps=_WARPS)
 
     def launch(left: int, right: int, largest: int, count: int, floor: float, programs: int) -> None:
         stream = torch._C._cuda_getCurrentRawStream(index)

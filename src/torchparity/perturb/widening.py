@@ -7,7 +7,7 @@ from functools import cache
 import torch
 
 from torchparity.calls import attempted
-from torchparity.kernels.compiled_kernel import ANY_INTEGER, CompiledKernel
+from torchparity.kernels.compiled_kernel import ANY_INTEGER, CompiledKernel, compiled_kernel
 
 _HALVES = frozenset({torch.float16, torch.bfloat16})
 _FEWEST = 1 << 20  # elements below which torch's own copy is as fast
@@ -53,4 +53,4 @@ def _compiled(index: int, dtype: torch.dtype) -> CompiledKernel:
     from torchparity.perturb.triton_launch import widening  # Triton takes a second to import
 
     kind = widening.FLOAT16 if dtype is torch.float16 else widening.BFLOAT16
-    return CompiledKernel(widening.widen, (ANY_INTEGER,) * 3, (kind, _BLOCK), index, warps=_WARPS)
+    return compiled_kernel(widening.widen, (ANY_INTEGER,) * 3, (kind, _BLOCK), index, warps=_WARPS)

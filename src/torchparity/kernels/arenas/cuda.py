@@ -14,8 +14,7 @@ from torchparity.kernels import row
 from torchparity.kernels.arenas.contract import PendingReadings
 from torchparity.kernels.arenas.cuda_buffers import Results, Stretch, Table, checksum_factors
 from torchparity.kernels.arenas.cuda_joiner import RowJoiner
-from torchparity.kernels.compile_notice import CompileNotice
-from torchparity.kernels.compiled_kernel import ANY_INTEGER, CompiledKernel
+from torchparity.kernels.compiled_kernel import ANY_INTEGER, CompiledKernel, compiled_kernel
 from torchparity.kernels.cuda_waiting import wait_for
 from torchparity.kernels.measured_rows import MeasuredRows, Reading
 from torchparity.kernels.numba_loops.chunk_joins import joined_checksums
@@ -80,9 +79,7 @@ class CudaArena:
         self._addresses: list[int] = []
         self._counts: list[int] = []
         self._spare: list[Table] = []
-        self._notice = CompileNotice("the GPU")
-        with self._notice.while_compiling():
-            self._joiner = RowJoiner(device)
+        self._joiner = RowJoiner(device)
         self._current_stream = torch._C._cuda_getCurrentRawStream
         self._stream, self._table_used = -1, 0
         self._stretch = self._begin()
@@ -272,11 +269,9 @@ class CudaArena:
             function, integers = (measure_few, 2 * FEW + 3) if is_few else (measure_many, 5)
             constants = (kind, is_aligned, self._checksums, size)
             like = (ANY_INTEGER,) * integers
-            with self._notice.while_compiling():
-                kernel = CompiledKernel(
-                    function, like, constants, self._index, warps=chunks.WARPS, most_registers=_MOST_REGISTERS.get(kind)
-                )
-            self._compiled[is_few, key] = kernel
+            kernel = self._compiled[is_few, key] = compiled_kernel(
+                function, like, constants, self._index, warps=chunks.WARPS, most_registers=_MOST_REGISTERS.get(kind)
+            )
         return kernel
 
 

@@ -10,7 +10,7 @@ import torch
 
 from torchparity.kernels import row
 from torchparity.kernels.arenas.cuda_buffers import Results
-from torchparity.kernels.compiled_kernel import ANY_INTEGER, CompiledKernel
+from torchparity.kernels.compiled_kernel import ANY_INTEGER, compiled_kernel
 from torchparity.kernels.cuda_waiting import beside_captures, copied_to_host
 from torchparity.kernels.triton_launch.join import join_chunks
 
@@ -24,7 +24,7 @@ class RowJoiner:
 
     def __init__(self, device: torch.device) -> None:
         self._device, self._stream = device, torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
-        self._kernel = CompiledKernel(join_chunks, (ANY_INTEGER,) * 3, (), device.index or 0, warps=_WARPS)
+        self._kernel = compiled_kernel(join_chunks, (ANY_INTEGER,) * 3, (), device.index or 0, warps=_WARPS)
 
     def joined(
         self, results: Sequence[Results], first_rows: Integers, numbers: Integers, are_float: npt.NDArray[np.bool_]
