@@ -47,7 +47,7 @@ def copied_to_host(tensor: torch.Tensor, stream: torch.cuda.Stream) -> torch.Ten
     with beside_captures(), torch.cuda.stream(stream):
         pinned = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
         pinned.copy_(tensor, non_blocking=True)
-        arrived = torch.cuda.Event()  # type: ignore[no-untyped-call]
+        arrived = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call]
         arrived.record(stream)
         arrived.synchronize()
     return pinned

@@ -165,7 +165,7 @@ class CudaArena:
         current = torch._C._cuda_getCurrentRawStream(self._index)
         is_done = None
         if streams == {current}:
-            is_done = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            is_done = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call]
             is_done.record(torch.cuda.current_stream(self._device))
         else:
             torch.cuda.synchronize(self._device)
