@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import repeat
+from itertools import repeat, starmap
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -113,7 +113,9 @@ class ListCache:
             together = None
             if self._tables.generations.current.keys().isdisjoint(key.storages):  # else some are in the cache already
                 together = self._queue_new(tensors, key, versions, storages, maker)
-            observed = ObservedList(together or [self._observe_alone(tensor, maker=maker) for tensor in tensors])
+            observed = ObservedList(
+                together or tuple([self._observe_alone(tensor, maker=maker) for tensor in tensors])
+            )
         if len({entry.arena for entry in observed.tensors}) == 1 and observed.tensors[0].arena is not None:
             by_version = {(versions, self._generations_of(key)): observed}
             self._lists[key.storages] = _CachedList(key, observed, by_version)
@@ -126,7 +128,7 @@ class ListCache:
         versions: Versions,
         storages: Sequence[torch.UntypedStorage],
         maker: Source | None,
-    ) -> list[ObservedTensor] | None:
+    ) -> tuple[ObservedTensor, ...] | None:
         """Queue tensors of storages that were never observed together; None where one needs a closer look."""
         counts = list(map(torch.Tensor.numel, tensors))
         offsets = [int(tensor.storage_offset()) for tensor in tensors]
@@ -190,12 +192,12 @@ class ListCache:
 
     def _observed_in_place(
         self, key: _ListKey, shapes: Sequence[tuple[int, ...]], arena: ArenaSlot, counts: Sequence[int]
-    ) -> list[ObservedTensor]:
+    ) -> tuple[ObservedTensor, ...]:
         measurements = [Measurement() for _ in counts]
         sources = map(self._tables.generations.lineage.sources.get, key.storages)
         dtypes, layouts, arenas = repeat(key.dtypes[0]), repeat(None), repeat(arena)
         columns = zip(dtypes, shapes, key.need_gradients, measurements, layouts, arenas, counts, sources, strict=False)
-        return [ObservedTensor(*row) for row in columns]
+        return tuple(starmap(ObservedTensor, columns))
 
 
 def _lie_within(
