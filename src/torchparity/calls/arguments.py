@@ -1,9 +1,9 @@
 """Arguments of a call as one flat list of tensors, and a form that says where each of them was.
 
-A form has the nesting of the arguments: tuples and mappings in which an int stands for the
-tensor of that index, a range for a list of many tensors, and everything else for itself,
-described as records describe it. (Tuples of such entries leave the garbage collector alone, lists do not.) One walk serves everybody: who measures the tensors, who
-looks for gradients, and who writes the record when the step is over.
+A form has the nesting of the arguments: tuples, which the garbage collector does not walk as it does
+lists, and mappings, in which an int stands for the tensor of that index, a range for a list of many
+tensors, and everything else for itself, described as records describe it. One walk serves everybody: who
+measures the tensors, who looks for gradients, and who writes the record when the step is over.
 """
 
 from __future__ import annotations

@@ -113,9 +113,7 @@ class ListCache:
             together = None
             if self._tables.generations.current.keys().isdisjoint(key.storages):  # else some are in the cache already
                 together = self._queue_new(tensors, key, versions, storages, maker)
-            observed = ObservedList(
-                together or tuple([self._observe_alone(tensor, maker=maker) for tensor in tensors])
-            )
+            observed = ObservedList(together or tuple([self._observe_alone(tensor, maker=maker) for tensor in tensors]))
         if len({entry.arena for entry in observed.tensors}) == 1 and observed.tensors[0].arena is not None:
             by_version = {(versions, self._generations_of(key)): observed}
             self._lists[key.storages] = _CachedList(key, observed, by_version)
