@@ -151,16 +151,19 @@ def test_a_model_that_goes_between_steps_is_not_kept(tmp_path):
     debugger.close()
 
 
-def test_recording_leaves_nothing_for_the_garbage_collector(tmp_path):
-    model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
-    optimizer = torch.optim.AdamW(model.parameters(), foreach=True)
-    with capture(tmp_path, model=model, level="mix") as recording:
-        tracked = []
-        for _ in range(5):
-            step_of(model)
-            optimizer.step()
-            recording.step()
-            gc.collect()
-            tracked.append(len(gc.get_objects()))
+def test_a_recording_leaves_nothing_behind(tmp_path):
+    """Most that it makes is unknown to the garbage collector, which could not free it if it were part of a cycle."""
+    tracked = []
+    for run in range(4):
+        model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+        optimizer = torch.optim.AdamW(model.parameters(), foreach=True)
+        with capture(tmp_path / str(run), model=model, level="mix") as recording:
+            for _ in range(5):
+                step_of(model)
+                optimizer.step()
+                recording.step()
+        del model, optimizer, recording
+        gc.collect()
+        tracked.append(len(gc.get_objects()))
 
-    assert tracked[4] - tracked[2] < 20  # what grows with each step is the list of reports
+    assert tracked[3] - tracked[2] < 10, tracked
