@@ -201,7 +201,7 @@ def test_a_call_has_its_tensors_as_one_flat_list():
         torch.cat([b, c], dim=0)
 
     assert [tensor.shape for tensor in flattening.tensors] == [(2,), (3,)]
-    assert flattening.form[0] == [[0, 1]]
+    assert flattening.form[0] == ((0, 1),)
     assert flattening.form[1]["dim"].value == 0
 
 

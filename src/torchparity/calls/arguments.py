@@ -1,9 +1,9 @@
 """Arguments of a call as one flat list of tensors, and a form that says where each of them was.
 
-A form has the nesting of the arguments: lists and mappings in which an int stands for the
-tensor of that index, a range for a list of many tensors, and everything else for itself,
-described as records describe it. One walk serves everybody: who measures the tensors, who
-looks for gradients, and who writes the record when the step is over.
+A form has the nesting of the arguments: tuples, which the garbage collector does not walk as it does
+lists, and mappings, in which an int stands for the tensor of that index, a range for a list of many
+tensors, and everything else for itself, described as records describe it. One walk serves everybody: who
+measures the tensors, who looks for gradients, and who writes the record when the step is over.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Flat(msgspec.Struct, eq=False, gc=False):
     kwargs: dict[str, Any]
     tensors: Sequence[torch.Tensor] = ()
     ranges: tuple[range, ...] = ()
-    args_form: list[Any] | None = None
+    args_form: tuple[Any, ...] | None = None
     kwargs_form: Any = None
 
     def walked(self) -> Flat:
@@ -55,9 +55,9 @@ class Flat(msgspec.Struct, eq=False, gc=False):
         """Drop the user's objects; forms stay."""
         self.args, self.kwargs, self.tensors = (), _NO_KEYWORDS, ()
 
-    def _add_all(self, values: Sequence[Any], tensors: list[torch.Tensor]) -> list[Any]:
+    def _add_all(self, values: Sequence[Any], tensors: list[torch.Tensor]) -> tuple[Any, ...]:
         if len(values) >= MANY and _is_list_of_tensors(values):
-            return list(self._add_range(values, tensors))
+            return tuple(self._add_range(values, tensors))
         forms: list[Any] = []
         for value in values:
             if type(value) in PLAIN:
@@ -65,7 +65,7 @@ class Flat(msgspec.Struct, eq=False, gc=False):
                 tensors.append(value)
             else:
                 forms.append(None if value is None else self._add(value, tensors))
-        return forms
+        return tuple(forms)
 
     def _add(self, value: Any, tensors: list[torch.Tensor], around: _Around | None = None) -> Any:
         kind = type(value)
@@ -85,7 +85,7 @@ class Flat(msgspec.Struct, eq=False, gc=False):
         form: Any = (
             {key: self._add(entry, tensors, around) for key, entry in entries.items()}
             if isinstance(entries, Mapping)
-            else [self._add(entry, tensors, around) for entry in entries]
+            else tuple([self._add(entry, tensors, around) for entry in entries])
         )
         around.leave()
         return form

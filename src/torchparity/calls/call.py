@@ -36,7 +36,7 @@ class Call(msgspec.Struct, eq=False, gc=False):
 
     outputs: Flat | None = None  # once it has returned
     listeners: Sequence[Any] = ()  # who hear of it
-    states: list[Any] = []  # what the `before` of each returned
+    states: tuple[Any, ...] = ()  # what the `before` of each returned, None where it failed
 
     began: float = 0.0
     spent_before: float = 0.0

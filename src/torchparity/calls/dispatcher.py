@@ -17,7 +17,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -100,10 +99,11 @@ class Dispatcher:
 
     def begin(self, call: Call, listeners: Sequence[Listener]) -> None:
         """Tell the listeners that a call begins; inside the boundary."""
-        call.listeners, call.states = listeners, [None] * len(listeners)
-        for place, listener in enumerate(listeners):
+        states: list[Any] = []
+        for listener in listeners:
             state = guarded(listener.failures, call.op.name, listener.before, call)
-            call.states[place] = None if state is FAILED else state
+            states.append(None if state is FAILED else state)
+        call.listeners, call.states = listeners, tuple(states)
         if call.wants_gradients:
             call.sequence = torch.autograd._get_sequence_nr()  # type: ignore[attr-defined]
             if call.writes:
@@ -214,12 +214,10 @@ class Dispatcher:
         if call.op.arrives_later:
             wait_for_arrival(call, output)
         call.outputs = flat_output(output)
-        states = call.states
-        for place, listener in enumerate(call.listeners):
-            state = states[place]
+        for place, (listener, state) in enumerate(zip(call.listeners, call.states, strict=True)):
             if state is not None:
                 if guarded(listener.failures, call.op.name, listener.after, call, state, output) is FAILED:
-                    states[place] = None
+                    call.states = (*call.states[:place], None, *call.states[place + 1 :])
             elif call.writes and not call.module_name:
                 guarded(listener.failures, call.op.name, listener.wrote, call.op, call.args, call.kwargs)
         if len(call.listeners) != len(self.listeners):
@@ -234,7 +232,7 @@ class Dispatcher:
                 guarded(listener.failures, call.op.name, listener.wrote, call.op, call.args, call.kwargs)
 
     def _watch_gradients(self, call: Call, outputs: Flat) -> None:
-        hooks = Hooks(call.op.name, self._telling, partial(self.tell_gradients, call))
+        hooks = Hooks(call.op.name, self._telling, call, self)
         heads = [(slot, tensor) for slot, tensor in enumerate(outputs.walked().tensors) if tensor.requires_grad]
         if heads:
             before = call.edges or InputEdges(call.inputs.walked().tensors, call.sequence)

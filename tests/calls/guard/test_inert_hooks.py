@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import copy
+import gc
 import io
 import pickle
+import weakref
+from collections import OrderedDict
 
 import pytest
 import torch
 from torch import nn
 
 from torchparity import open_run
-from torchparity.recording import capture
+from torchparity.recording import PrecisionDebugger, capture
 
 
 def test_a_model_can_be_copied_and_pickled(tmp_path):
@@ -74,3 +77,93 @@ def test_a_model_that_gives_its_state_itself_needs_nothing_of_ours_when_it_is_lo
     assert again.own
     assert b"torchparity.calls" not in content
     assert torch.equal(again(torch.ones(1, 2)), model(torch.ones(1, 2)))
+
+
+def hook_tables(model):
+    """Return the tables of hooks of every module and parameter."""
+    names = ("_forward_pre_hooks", "_forward_pre_hooks_with_kwargs", "_forward_hooks")
+    names += ("_forward_hooks_with_kwargs", "_forward_hooks_always_called")
+    of_modules = [getattr(module, name) for module in model.modules() for name in names]
+    return of_modules + [parameter._post_accumulate_grad_hooks or {} for parameter in model.parameters()]
+
+
+def step_of(model):
+    model.zero_grad()
+    model(torch.ones(1, 2)).sum().backward()
+
+
+def test_each_step_puts_the_same_hooks_on_again(tmp_path):
+    model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+    with capture(tmp_path, model=model, level="mix") as recording:
+        first = [list(table.items()) for table in hook_tables(model)]
+        step_of(model)
+        recording.step()
+
+        assert [list(table.items()) for table in hook_tables(model)] == first
+        step_of(model)
+
+    assert not any(hook_tables(model))
+    steps = [set(part.records) for part in open_run(tmp_path).parts]
+    assert steps[0] == steps[1]
+    assert "Module.0.Linear.parameters_grad.0" in steps[0]
+
+
+def test_hooks_of_the_user_that_came_between_steps_stay_inside_ours(tmp_path):
+    model = nn.Linear(2, 2)
+    with capture(tmp_path, model=model, level="L0") as recording:
+        step_of(model)
+        model.register_forward_hook(lambda *_: torch.zeros(1, 2, requires_grad=True))
+        recording.step()
+        model(torch.ones(1, 2))
+
+    record = open_run(tmp_path).parts[1].records["Module.Linear.forward.0"]
+    assert record.output[0].statistics.max == 0
+
+
+@pytest.mark.parametrize("table", ["_forward_hooks", "_forward_pre_hooks"])
+def test_a_module_whose_hooks_were_replaced_between_steps_is_hooked_anew(tmp_path, table):
+    model = nn.Linear(2, 2)
+    debugger = PrecisionDebugger(dump_path=str(tmp_path), level="L0")
+    for _ in range(2):
+        debugger.start(model)
+        step_of(model)
+        debugger.stop()
+        debugger.step()
+        setattr(model, table, OrderedDict())
+    debugger.close()
+
+    assert not any(hook_tables(model))
+    assert "Module.Linear.forward.0" in open_run(tmp_path).parts[-1].records
+
+
+def test_a_model_that_goes_between_steps_is_not_kept(tmp_path):
+    model = nn.Linear(2, 2)
+    reference = weakref.ref(model)
+    debugger = PrecisionDebugger(dump_path=str(tmp_path), level="mix")
+    debugger.start(model)
+    step_of(model)
+    debugger.stop()
+    debugger.step()
+    del model
+    gc.collect()
+
+    assert reference() is None
+    debugger.close()
+
+
+def test_a_recording_leaves_nothing_behind(tmp_path):
+    """Most that it makes is unknown to the garbage collector, which could not free it if it were part of a cycle."""
+    tracked = []
+    for run in range(4):
+        model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+        optimizer = torch.optim.AdamW(model.parameters(), foreach=True)
+        with capture(tmp_path / str(run), model=model, level="mix") as recording:
+            for _ in range(5):
+                step_of(model)
+                optimizer.step()
+                recording.step()
+        del model, optimizer, recording
+        gc.collect()
+        tracked.append(len(gc.get_objects()))
+
+    assert tracked[3] - tracked[2] < 10, tracked

@@ -83,7 +83,7 @@ def watch_outputs(before: InputEdges, outputs: Sequence[tuple[int, torch.Tensor]
 
     `outputs` are those that require a gradient. Raises `ForeignGraphError` before it hooks anything.
     """
-    roots: dict[Node, list[tuple[int, int]]] = {}
+    roots: dict[Node, Places] = {}
     aliases: list[tuple[Node, int, int, Sequence[int]]] = []
     leaves: list[tuple[int, torch.Tensor]] = []
     for slot, tensor in outputs:
@@ -96,7 +96,7 @@ def watch_outputs(before: InputEdges, outputs: Sequence[tuple[int, torch.Tensor]
         if alias_slots:
             aliases.append((node, place, slot, alias_slots))
         else:
-            roots.setdefault(node, []).append((place, slot))
+            roots[node] = (*roots.get(node, ()), (place, slot))
     ends = _ends_of(roots, before)
     for node, place, slot, aliased in aliases:
         node.register_prehook(Arriving(((place, slot),), aliased, hooks))
@@ -110,7 +110,7 @@ def watch_mutated(before: InputEdges, mutated: torch.Tensor, hooks: Hooks) -> No
         _hook_nodes({}, _ends_of([mutated.grad_fn], before), hooks)
 
 
-def _hook_nodes(roots: dict[Node, list[tuple[int, int]]], reached: Ends, hooks: Hooks) -> None:
+def _hook_nodes(roots: dict[Node, Places], reached: Ends, hooks: Hooks) -> None:
     sums = GradientSums(reached.ends, hooks.at_end_of_pass) if reached.needs_sums else None
     for end in reached.ends:
         arriving: Places = ()
@@ -158,7 +158,7 @@ def _ends_of(roots: Iterable[Node], before: InputEdges) -> Ends:
 def _end_of(node: Node, before: InputEdges) -> tuple[End, list[Node]]:
     """Return where a node ends in inputs' edges, and the nodes to which its other edges lead."""
     leaves, edges = before.leaves, before.edges
-    end, leading_on = End(node, [], []), list[Node]()
+    end, leading_on = End(node), list[Node]()
     following: Any
     for place, (following, output) in enumerate(node.next_functions):
         if following is None:
@@ -166,9 +166,9 @@ def _end_of(node: Node, before: InputEdges) -> tuple[End, list[Node]]:
         is_leaf = type(following) is _Accumulator
         slots = leaves.get(id(following.variable)) if is_leaf else edges.get((following, output))
         if slots:
-            end.inputs += [(place, slot) for slot in slots] if len(slots) > 1 else ((place, slots[0]),)
+            end.inputs += tuple([(place, slot) for slot in slots]) if len(slots) > 1 else ((place, slots[0]),)
         elif leaves and type(following).__name__ == _CAST and (casts := before.casts_by(following)):
-            end.casts += [(place, slot, dtype) for slot, dtype in casts]
+            end.casts += tuple([(place, slot, dtype) for slot, dtype in casts])
         elif not is_leaf:
             leading_on.append(following)
     return end, leading_on

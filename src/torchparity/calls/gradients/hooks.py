@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from functools import cache
+from typing import Any, Protocol
 
 import msgspec
 import torch
@@ -20,12 +21,22 @@ Places = Sequence[tuple[int, int]]  # places at which gradients pass a node, and
 _OF_TORCH = re.compile(r"[A-Z]\w*Backward\d+")
 
 
+class Teller(Protocol):
+    """Who is told of the gradients of calls: the dispatcher."""
+
+    def tell_gradients(self, call: Any, received: Whole, returned: Whole) -> None: ...
+
+
 class Hooks(msgspec.Struct, eq=False, gc=False):
-    """The name of a call and the function that its hooks tell of gradients, shared by all its hooks."""
+    """A call and who is told of its gradients, shared by all its hooks."""
 
     name: str
     boundary: Boundary | EndingBoundary
-    tell: Callable[[Whole, Whole], None]
+    call: Any
+    teller: Teller
+
+    def tell(self, received: Whole, returned: Whole) -> None:
+        self.teller.tell_gradients(self.call, received, returned)
 
     def at_end_of_pass(self, settle: Callable[[], Whole]) -> None:
         """Tell at the end of the backward pass what `settle` returns then."""

@@ -21,8 +21,8 @@ class End(msgspec.Struct, eq=False, gc=False):
     """
 
     node: Node
-    inputs: list[tuple[int, int]]  # places, and the slots of the inputs whose gradients they are
-    casts: list[tuple[int, int, torch.dtype]]  # places, slots and dtypes of the inputs
+    inputs: tuple[tuple[int, int], ...] = ()  # places, and the slots of the inputs whose gradients they are
+    casts: tuple[tuple[int, int, torch.dtype], ...] = ()  # places, slots and dtypes of the inputs
 
 
 class Target(NamedTuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -83,20 +84,77 @@ def state_without_hooks(state: Any) -> Any:
     return state
 
 
-class HookedParameter:
-    """A parameter that we have a hook on, before those of others: they may use the gradient up."""
+class HookedModule:
+    """Our hooks on a module: the first that runs before its calls, and the last after them.
 
-    __slots__ = ("_identity", "handle")
+    Those that were taken off can be put on again: torch gives the number of a handle to nobody else, and what is
+    made once for all steps the garbage collector need not walk in each.
+    """
+
+    __slots__ = ("_after", "_before", "_entered", "_left", "name", "reference")
+
+    def __init__(self, reference: weakref.ref[nn.Module], name: str, entered: Hook, left: Hook) -> None:
+        self.reference, self.name = reference, name
+        self._entered, self._left = entered, left
+        self._before: Any = None
+        self._after: Any = None
+
+    def put_on(self, module: Any) -> None:
+        """Hook the module, which is the one that is referred to."""
+        before, after = self._before, self._after
+        if (
+            before is None
+            or before.hooks_dict_ref() is not module._forward_pre_hooks
+            or after.hooks_dict_ref() is not module._forward_hooks
+        ):
+            self._before = module.register_forward_pre_hook(self._entered, with_kwargs=True, prepend=True)
+            self._after = module.register_forward_hook(self._left, with_kwargs=True, always_call=True)
+            return
+        module._forward_pre_hooks[before.id] = self._entered
+        module._forward_pre_hooks.move_to_end(before.id, last=False)
+        module._forward_hooks[after.id] = self._left
+        for table in _TABLES[0][1:]:
+            getattr(module, table)[after.id] = True
+        for table in _TABLES[1][1:]:
+            getattr(module, table)[before.id] = True
+
+    def take_off(self) -> None:
+        self._before.remove()
+        self._after.remove()
+
+
+class HookedParameter:
+    """A parameter that we have a hook on, before those of others: they may use the gradient up.
+
+    One that was taken off can be put on again, as those of a `HookedModule`.
+    """
+
+    __slots__ = ("_handle", "_hook", "_identity")
 
     def __init__(self, parameter: nn.Parameter, hook: Hook) -> None:
-        self._identity = id(parameter)
-        self.handle: Any = parameter.register_post_accumulate_grad_hook(hook)  # type: ignore[no-untyped-call]
-        hooks: Any = parameter._post_accumulate_grad_hooks
-        others = [(key, other) for key, other in hooks.items() if other is not hook]
-        for key, _ in others:  # torch goes by the order of insertion, not by that of an OrderedDict
-            del hooks[key]
-        hooks.update(others)
+        self._identity, self._hook = id(parameter), hook
+        self._handle: Any = parameter.register_post_accumulate_grad_hook(hook)  # type: ignore[no-untyped-call]
+        self._go_first(parameter)
 
     def is_of(self, parameter: nn.Parameter) -> bool:
         """Tell whether it is this one; where it is gone, another may be at its address."""
-        return self._identity == id(parameter) and self.handle.hooks_dict_ref() is not None
+        return self._identity == id(parameter) and self._handle.hooks_dict_ref() is not None
+
+    def put_on(self, parameter: nn.Parameter) -> None:
+        """Hook the parameter, which is the one it is of."""
+        hooks: Any = parameter._post_accumulate_grad_hooks
+        if self._handle.hooks_dict_ref() is hooks:
+            hooks[self._handle.id] = self._hook
+        else:
+            self._handle = parameter.register_post_accumulate_grad_hook(self._hook)  # type: ignore[no-untyped-call]
+        self._go_first(parameter)
+
+    def take_off(self) -> None:
+        self._handle.remove()
+
+    def _go_first(self, parameter: nn.Parameter) -> None:
+        hooks: Any = parameter._post_accumulate_grad_hooks
+        others = [(key, other) for key, other in hooks.items() if other is not self._hook]
+        for key, _ in others:  # torch goes by the order of insertion, not by that of an OrderedDict
+            del hooks[key]
+        hooks.update(others)

@@ -17,7 +17,7 @@ from torchparity.calls.audience import Attention, Audience
 from torchparity.calls.call import Call
 from torchparity.calls.dispatcher import Dispatcher
 from torchparity.calls.guard.frames import Place, Stack
-from torchparity.calls.guard.inert_hooks import Hook
+from torchparity.calls.guard.inert_hooks import Hook, HookedModule
 from torchparity.calls.guard.mode_stack import is_on, put_below, take_off
 from torchparity.calls.intercept.apis import ApiMode
 from torchparity.calls.intercept.parameters import ParameterHooks
@@ -84,7 +84,8 @@ class ModuleInterceptor:
         self._counted_elsewhere = ""
         self._names: dict[int, tuple[weakref.ref[nn.Module], str]] = {}
         self._audiences: dict[str, Audience] = {}
-        self._handles: list[Any] = []
+        self._hooked: list[HookedModule] = []
+        self._taken_off: dict[tuple[int, str], HookedModule] = {}  # by module and name: those of the step before
         self._parameters = ParameterHooks(dispatcher)
         self._scripted: dict[str, None] = {}
 
@@ -106,7 +107,7 @@ class ModuleInterceptor:
 
     def attach_one(self, module: nn.Module, name: str, *, has_gradients: bool) -> None:
         """Hook one module alone, under a name of its own; its parameters too where `has_gradients`."""
-        if self.name_of(module) != name or not self._handles:
+        if self.name_of(module) != name or not self._hooked:
             self._names[id(module)] = weakref.ref(module), name
             self._hook(module, name, has_gradients=has_gradients)
 
@@ -126,9 +127,11 @@ class ModuleInterceptor:
 
     def detach_calls(self) -> None:
         """Unhook calls; gradients of parameters still arrive."""
-        for handle in self._handles:
-            handle.remove()
-        self._handles.clear()
+        for hooked in self._hooked:
+            hooked.take_off()
+        if self._hooked:
+            self._taken_off = {(id(hooked.reference()), hooked.name): hooked for hooked in self._hooked}
+            self._hooked = []
 
     def detach(self) -> None:
         self.detach_calls()
@@ -147,26 +150,32 @@ class ModuleInterceptor:
         self._counted_elsewhere = besides
 
     def _hook(self, module: nn.Module, name: str, *, has_gradients: bool = True) -> None:
+        hooked = self._taken_off.pop((id(module), name), None)
+        if hooked is None or hooked.reference() is not module:
+            hooked = self._hooks(weakref.ref(module), name)
+        hooked.put_on(module)
+        self._hooked.append(hooked)
+        if self._audience(name).listeners and has_gradients:
+            self._parameters.hook(module, name)
+
+    def _hooks(self, reference: weakref.ref[nn.Module], name: str) -> HookedModule:
         dispatcher = self._dispatcher
         audience = self._audience(name)
 
         # Who fuses modules hands their hooks to another one, and not that they take keywords.
         def entered(called: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> None:
-            if called is module:
+            if called is reference():
                 frame = sys._getframe(2)
-                call = dispatcher.boundary.run(name, self._enter, module, audience, args, kwargs or {}, frame)
+                call = dispatcher.boundary.run(name, self._enter, called, audience, args, kwargs or {}, frame)
                 if call is not None:
                     dispatcher.start_clock(call)
 
         def left(called: nn.Module, *arguments: Any) -> Any:
-            if called is module:
-                return self._leave(module, name, arguments[-1], sys.exc_info()[1], sys._getframe(2))
+            if called is reference():
+                return self._leave(called, name, arguments[-1], sys.exc_info()[1], sys._getframe(2))
             return None
 
-        self._handles.append(module.register_forward_pre_hook(Hook(entered), with_kwargs=True, prepend=True))
-        self._handles.append(module.register_forward_hook(Hook(left), with_kwargs=True, always_call=True))
-        if audience.listeners and has_gradients:
-            self._parameters.hook(module, name)
+        return HookedModule(reference, name, Hook(entered), Hook(left))
 
     def _audience(self, name: str) -> Audience:
         audience = self._audiences.get(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
@@ -20,6 +21,7 @@ class ParameterHooks:
     def __init__(self, dispatcher: Dispatcher) -> None:
         self._dispatcher = dispatcher
         self._hooked: dict[tuple[int, str], dict[str, list[HookedParameter]]] = {}
+        self._taken_off: dict[tuple[int, str], dict[str, list[HookedParameter]]] = {}  # those of the step before
         self._lazy: dict[int, str] = {}  # modules whose parameters are made by their first call
         self._events: dict[str, dict[str, int]] = {}
         self.only_called = False  # gradients of modules that were not called in this step do not matter
@@ -30,6 +32,7 @@ class ParameterHooks:
         They may be frozen when the step begins, or another tensor later; a lazy module has them after its first call.
         """
         hooked = self._hooked.setdefault((id(module), name), {})
+        before = self._taken_off.get((id(module), name), {})
         for parameter_name, parameter in module._parameters.items():
             if parameter is None:
                 continue
@@ -40,7 +43,7 @@ class ParameterHooks:
             if is_unmade:
                 self._lazy[id(module)] = name
             elif parameter.requires_grad and parameter.is_leaf:
-                handles.append(HookedParameter(parameter, self._accumulated(name, parameter_name)))
+                handles.append(self._hook(parameter, name, parameter_name, before.get(parameter_name, ())))
 
     def hook_again(self, module: nn.Module, name: str) -> None:
         """Hook what a module that is hooked already has got since."""
@@ -55,12 +58,22 @@ class ParameterHooks:
     def remove(self) -> None:
         for hooked in self._hooked.values():
             for parameter in chain.from_iterable(hooked.values()):
-                parameter.handle.remove()
-        self._hooked.clear()
+                parameter.take_off()
+        if self._hooked:
+            self._taken_off, self._hooked = self._hooked, {}
         self._lazy.clear()
 
     def begin_step(self) -> None:
         self._events.clear()
+
+    def _hook(
+        self, parameter: nn.Parameter, name: str, parameter_name: str, before: Sequence[HookedParameter]
+    ) -> HookedParameter:
+        for hooked in before:
+            if hooked.is_of(parameter):
+                hooked.put_on(parameter)
+                return hooked
+        return HookedParameter(parameter, self._accumulated(name, parameter_name))
 
     def _accumulated(self, name: str, parameter_name: str) -> Hook:
         def accumulated(leaf: torch.Tensor) -> None:

@@ -45,7 +45,7 @@ def values_key(
 
 
 def view_keys(
-    generations: Iterable[int],
+    generations: Iterable[int | None],
     versions: Iterable[int],
     offsets: Iterable[int],
     shapes: Iterable[tuple[int, ...]],

@@ -113,14 +113,14 @@ class MeasurementCache:
         remember: bool = True,
         keep_values: bool = False,
         maker: Source | None = None,
-    ) -> list[ObservedTensor]:
-        """Observe the tensors of a call together; the list returned may be cached and must not be changed."""
+    ) -> tuple[ObservedTensor, ...]:
+        """Observe the tensors of a call together."""
         if remember and not keep_values and len(tensors) >= FEWEST:
             observed_list = self._lists.observe(tensors, maker)
             if observed_list is not None:
                 return observed_list.tensors
         observe = self.observe
-        return [observe(tensor, remember=remember, keep_values=keep_values, maker=maker) for tensor in tensors]
+        return tuple([observe(tensor, remember=remember, keep_values=keep_values, maker=maker) for tensor in tensors])
 
     def observe_list(self, tensors: Sequence[torch.Tensor]) -> ObservedList | None:
         """Observe a long list through the cache of lists; None where its entries must be observed one by one."""

@@ -67,4 +67,4 @@ class ObservedTensor(msgspec.Struct, gc=False):
 class ObservedList(msgspec.Struct, gc=False):
     """A list of tensors as a call showed it."""
 
-    tensors: list[ObservedTensor]
+    tensors: tuple[ObservedTensor, ...]

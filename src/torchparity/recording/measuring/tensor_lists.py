@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import repeat
-from operator import attrgetter
+from itertools import repeat, starmap
+from operator import attrgetter, le
 from typing import Any, NamedTuple
 
 import msgspec
@@ -34,7 +34,7 @@ class _ListKey(NamedTuple):
 
     storages: tuple[int, ...]
     addresses: tuple[int, ...]
-    sizes: tuple[torch.Size, ...]
+    sizes: tuple[tuple[int, ...], ...]
     strides: tuple[tuple[int, ...], ...]
     dtypes: tuple[torch.dtype, ...]
     need_gradients: tuple[bool, ...]
@@ -110,14 +110,30 @@ class ListCache:
         maker: Source | None,
     ) -> ObservedList:
         with self._tables.lock:
-            together = None
-            if self._tables.generations.current.keys().isdisjoint(key.storages):  # else some are in the cache already
+            if self._tables.generations.current.keys().isdisjoint(key.storages):
                 together = self._queue_new(tensors, key, versions, storages, maker)
-            observed = ObservedList(together or [self._observe_alone(tensor, maker=maker) for tensor in tensors])
+            else:
+                together = self._observed_before(tensors, key, versions)
+            observed = ObservedList(together or tuple([self._observe_alone(tensor, maker=maker) for tensor in tensors]))
         if len({entry.arena for entry in observed.tensors}) == 1 and observed.tensors[0].arena is not None:
             by_version = {(versions, self._generations_of(key)): observed}
-            self._lists[key.storages] = _CachedList(key, observed, by_version)
+            shapes = tuple([entry.shape for entry in observed.tensors])  # Sizes would be walked by the collector
+            self._lists[key.storages] = _CachedList(key._replace(sizes=shapes), observed, by_version)
         return observed
+
+    def _observed_before(
+        self, tensors: Sequence[torch.Tensor], key: _ListKey, versions: Versions
+    ) -> tuple[ObservedTensor, ...] | None:
+        """Return tensors each of which was observed alone; None where one was not, or needs a closer look."""
+        generations, dtype = self._generations_of(key), key.dtypes[0]
+        if len(set(key.dtypes)) > 1 or dtype.is_complex or any(key.are_negative):
+            return None
+        shapes, offsets = map(tuple, key.sizes), _offsets(tensors)
+        of_views = view_keys(generations, versions, offsets, shapes, key.strides, dtype, key.need_gradients)
+        try:
+            return tuple(map(self._tables.observed.__getitem__, of_views))
+        except KeyError:
+            return None
 
     def _queue_new(
         self,
@@ -126,10 +142,10 @@ class ListCache:
         versions: Versions,
         storages: Sequence[torch.UntypedStorage],
         maker: Source | None,
-    ) -> list[ObservedTensor] | None:
+    ) -> tuple[ObservedTensor, ...] | None:
         """Queue tensors of storages that were never observed together; None where one needs a closer look."""
         counts = list(map(torch.Tensor.numel, tensors))
-        offsets = [int(tensor.storage_offset()) for tensor in tensors]
+        offsets = _offsets(tensors)
         arena = self._arena_for_all(tensors, key, counts)
         if arena is None or not _lie_within(storages, offsets, counts, arena.itemsize):
             return None
@@ -190,19 +206,23 @@ class ListCache:
 
     def _observed_in_place(
         self, key: _ListKey, shapes: Sequence[tuple[int, ...]], arena: ArenaSlot, counts: Sequence[int]
-    ) -> list[ObservedTensor]:
+    ) -> tuple[ObservedTensor, ...]:
         measurements = [Measurement() for _ in counts]
         sources = map(self._tables.generations.lineage.sources.get, key.storages)
         dtypes, layouts, arenas = repeat(key.dtypes[0]), repeat(None), repeat(arena)
         columns = zip(dtypes, shapes, key.need_gradients, measurements, layouts, arenas, counts, sources, strict=False)
-        return [ObservedTensor(*row) for row in columns]
+        return tuple(starmap(ObservedTensor, columns))
+
+
+def _offsets(tensors: Sequence[torch.Tensor]) -> list[int]:
+    return list(map(torch.Tensor.storage_offset, tensors))  # type: ignore[arg-type]
 
 
 def _lie_within(
     storages: Sequence[torch.UntypedStorage], offsets: Sequence[int], counts: Sequence[int], itemsize: int
 ) -> bool:
     """Tell whether storages are as large as their tensors claim, and not shared with a file or NumPy."""
-    sizes = map(torch.UntypedStorage.nbytes, storages)
+    needed = [(offset + count) * itemsize for offset, count in zip(offsets, counts, strict=True)]
     return all(map(torch.UntypedStorage.resizable, storages)) and all(
-        size >= (offset + count) * itemsize for size, offset, count in zip(sizes, offsets, counts, strict=True)
+        map(le, needed, map(torch.UntypedStorage.nbytes, storages))
     )

@@ -119,4 +119,4 @@ def unread_slots(call: Call) -> set[int]:
 def has_asked_for_it(call: Call) -> bool:
     """Tell whether an argument that is no tensor is nan or infinite."""
     flat = call.inputs.walked()
-    return has_nonfinite_number(flat.args_form or []) or has_nonfinite_number(flat.kwargs_form or {})
+    return has_nonfinite_number(flat.args_form or ()) or has_nonfinite_number(flat.kwargs_form or {})

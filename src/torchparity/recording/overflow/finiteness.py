@@ -51,8 +51,8 @@ def _numbers(value: Any) -> list[Any]:
 
 def _leaves(form: Any) -> Iterator[Any]:
     if isinstance(form, dict):
-        form = list(form.values())
-    if isinstance(form, (list, range)):
+        form = tuple(form.values())
+    if isinstance(form, (tuple, range)):
         for entry in form:
             yield from _leaves(entry)
     else:

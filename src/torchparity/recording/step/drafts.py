@@ -30,9 +30,9 @@ class Draft(msgspec.Struct, gc=False):
 
     name: str
     direction: Direction
-    input_args: list[Any] | None = None
+    input_args: tuple[Any, ...] | None = None
     input_kwargs: dict[str, Any] | None = None
-    output: list[Any] | None = None
+    output: tuple[Any, ...] | None = None
     output_kwargs: dict[str, Any] | None = None
     value: Any = None
     inputs: Observed = _NOTHING
@@ -101,7 +101,7 @@ def _leaves(name: str, form: Any, tensors: Tensors, values: dict[str, SharedTens
         leaf: Nest = form.leaf()
         return leaf
     prefix = f"{name}." if name else ""
-    if kind is list or kind is range:
+    if kind is tuple or kind is range:
         return [_leaves(f"{prefix}{index}", entry, tensors, values) for index, entry in enumerate(form)]
     if kind is dict:
         return {key: _leaves(f"{prefix}{key}", entry, tensors, values) for key, entry in form.items()}
@@ -111,7 +111,7 @@ def _leaves(name: str, form: Any, tensors: Tensors, values: dict[str, SharedTens
 def _json(form: Any, tensors: Tensors) -> Any:
     """Return a form as msgspec writes it."""
     kind = type(form)
-    if kind is list or kind is range:
+    if kind is tuple or kind is range:
         # Nearly every entry is a tensor: those are not worth a call of this function each.
         return [_tensor_json(tensors.get(entry)) if type(entry) is int else _json(entry, tensors) for entry in form]
     if form is None:

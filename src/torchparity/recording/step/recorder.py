@@ -306,10 +306,10 @@ class Recorder(Listener):
             self.add(draft, None if call.parent is None else backward_of(call.parent))
         return draft
 
-    def _observe_with_lists(self, flat: Flat, plan: Plan, maker: Source | None = None) -> list[ObservedTensor]:
+    def _observe_with_lists(self, flat: Flat, plan: Plan, maker: Source | None = None) -> tuple[ObservedTensor, ...]:
         """Observe tensors among which are long lists, each as a whole: an optimizer hands the same ones over again."""
         observe_all, keeps_values = self.measurements.observe_all, plan.keeps_values
-        observed: list[ObservedTensor] = []
+        observed: tuple[ObservedTensor, ...] = ()
         for place in flat.ranges:
             observed += observe_all(flat.tensors[len(observed) : place.start], keep_values=keeps_values, maker=maker)
             observed += observe_all(flat.tensors[place.start : place.stop], keep_values=keeps_values, maker=maker)

@@ -100,7 +100,7 @@ def _with_holes(form: Any, tensors: Tensors) -> Any:
         return msgspec.Raw(_HOLE)
     if kind is int:
         return None if tensors.get(form) is None else msgspec.Raw(_HOLE)
-    if kind is list or kind is range:
+    if kind is tuple or kind is range:
         return [_with_holes(entry, tensors) for entry in form]
     if kind is dict:
         return {key: _with_holes(entry, tensors) for key, entry in form.items()}

@@ -14,7 +14,7 @@ import msgspec
 class OriginTable(msgspec.Struct, eq=False, gc=False):
     """The origins of one step that are no record of it, or several; numbers are valid for so many `records`."""
 
-    entries: list[str | list[str]] = []
+    entries: list[str | tuple[str, ...]] = []
     records: int = 0
     _numbers: dict[tuple[str, ...], int] = {}
 
@@ -23,6 +23,6 @@ class OriginTable(msgspec.Struct, eq=False, gc=False):
         key = tuple(texts)
         number = self._numbers.get(key)
         if number is None:
-            self.entries.append(key[0] if len(key) == 1 else list(key))
+            self.entries.append(key[0] if len(key) == 1 else key)
             number = self._numbers[key] = -len(self.entries)
         return number

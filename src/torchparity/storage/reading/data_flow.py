@@ -43,7 +43,7 @@ class DataFlow:
         if -1 - number >= len(self._entries):
             return ()
         entry = self._entries[-1 - number]
-        texts = entry if isinstance(entry, list) else [entry]
+        texts = entry if isinstance(entry, (list, tuple)) else [entry]
         if len(texts) > _MOST or not all(isinstance(text, str) for text in texts):
             return ()
         origins = [self._origin(text) for text in texts]
