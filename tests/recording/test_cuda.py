@@ -106,9 +106,10 @@ def test_what_is_kept_is_that_of_the_values(autocast, cuda, tmp_path):
     for item, leaf in tensors:
         values = part.tensor(leaf)
         assert leaf.checksum == f"{zlib.crc32(np.ascontiguousarray(values.array)):08x}", item
-        assert_same(leaf.statistics, reference.statistics(values), 1e-9)
+        assert_same(leaf.statistics, reference.statistics(values), 2e-8)
 
 
+@pytest.mark.filterwarnings("ignore:Memory Efficient attention")
 @pytest.mark.parametrize("task", ["statistics", "md5"])
 def test_a_step_never_waits_for_the_device(task, cuda, tmp_path):
     training = CudaTraining(cuda)
