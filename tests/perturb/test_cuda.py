@@ -12,7 +12,6 @@ from torch.nn import functional as F
 from tests.support.cuda_waits import no_waits
 from tests.support.perturbing import MODES, mode_fields, perturbing, rows_in, same
 from torchparity import PrecisionDebugger
-from torchparity.perturb.widening import widened
 
 pytestmark = pytest.mark.gpu
 
@@ -82,27 +81,6 @@ def test_no_step_waits_for_the_device_and_rows_come_in_order(cuda, tmp_path):
 
     found = [(row["step"], row["api_name"]) for row in rows_in(tmp_path)]
     assert found == [(str(step), f"Torch.sub.{call}.forward") for step in range(4) for call in range(2)]
-
-
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-@pytest.mark.parametrize("first", [0, 1], ids=["aligned", "not aligned"])
-def test_a_large_tensor_is_widened_bit_for_bit(dtype, first, cuda):
-    bits = torch.arange(3 << 19, device=cuda, dtype=torch.int32).to(torch.int16)  # every number of 16 bits, many times
-    values = bits.view(dtype)[first:-5]
-
-    wide = widened(values, torch.float32)
-
-    is_number = ~values.isnan()
-    assert torch.equal(wide[is_number].view(torch.int32), values[is_number].to(torch.float32).view(torch.int32))
-    assert torch.equal(wide.isnan(), values.isnan())
-
-
-def test_a_large_tensor_is_widened_within_the_graph(cuda):
-    values = torch.randn(1 << 21, device=cuda).bfloat16().requires_grad_()
-
-    widened(values, torch.float32).sum().backward()
-
-    assert torch.equal(values.grad, torch.ones_like(values))
 
 
 def test_noise_finds_cancellation_on_the_device(cuda, tmp_path):
