@@ -26,7 +26,7 @@ class CudaDevice:
     shares_unresizable = True
 
     def fast_arena(self, device: torch.device, *, exact: bool, checksums: bool) -> Arena | None:
-        return cuda_arena(device, checksums=checksums)  # whose sums are always in float64
+        return cuda_arena(device, exact=exact, checksums=checksums)
 
     def portable_arena(self, device: torch.device) -> Arena | None:
         return portable_arena(partial(self.synchronize, device))

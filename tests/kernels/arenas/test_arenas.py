@@ -184,6 +184,18 @@ def test_the_cuda_arena_measures_numbers_of_any_size(dtype, scale, first, cuda):
 
 
 @pytest.mark.gpu
+def test_an_exact_cuda_arena_sums_halves_in_float64(cuda):
+    from torchparity.kernels.arenas.cuda import CudaArena
+
+    tensors = [tensor.to(cuda) for tensor in cases(["float16", "bfloat16"])]
+
+    readings = readings_of(CudaArena(cuda, exact=True, checksums=False), tensors, together=5)
+
+    for (statistics, _), tensor in zip(readings, tensors, strict=True):
+        assert_same(statistics, reference.statistics(from_torch(tensor)), 1e-12)
+
+
+@pytest.mark.gpu
 def test_a_zero_counts_wherever_it_lies_on_the_device(cuda):
     from torchparity.kernels.arenas.cuda import CudaArena
 

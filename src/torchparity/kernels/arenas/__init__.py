@@ -47,11 +47,11 @@ def host_arena(*, exact: bool, checksums: bool) -> Arena:
     return arena
 
 
-def cuda_arena(device: torch.device, *, checksums: bool) -> Arena:
+def cuda_arena(device: torch.device, *, exact: bool, checksums: bool) -> Arena:
     """Return the arena of a CUDA device; raise where this machine cannot compile or launch its kernel."""
     from torchparity.kernels.arenas.cuda import CudaArena  # Triton takes a second to import
 
-    arena = CudaArena(device, checksums=checksums)
+    arena = CudaArena(device, exact=exact, checksums=checksums)
     arena.try_out()
     return arena
 

@@ -36,6 +36,7 @@ _KINDS = {
     "torch.bool": (chunks.UINT8, 1),
 }
 _FLOAT8 = {"torch.float8_e4m3fn": (chunks.FLOAT8_E4M3, 1), "torch.float8_e5m2": (chunks.FLOAT8_E5M2, 1)}
+_HALVES = frozenset({"torch.float16", "torch.bfloat16"})
 _TABLE_WORDS = 1 << 17
 _LINE = 16  # words of a cache line, which no two tables share
 _RESULT_ROWS = 1 << 16
@@ -64,13 +65,15 @@ class CudaArena:
 
     is_zero_copy = True
 
-    def __init__(self, device: torch.device, *, checksums: bool) -> None:
+    def __init__(self, device: torch.device, *, exact: bool = False, checksums: bool) -> None:
         self._device, self._index = device, device.index or 0
         self._checksums = checksums
         self._has_float8 = torch.cuda.get_device_capability(device) >= _FLOAT8_SINCE
         self._kinds = _KINDS | (_FLOAT8 if self._has_float8 else {})
         self.dtypes = frozenset(self._kinds)
-        self._keys_of = {dtype: ((*kind, False), (*kind, True)) for dtype, kind in self._kinds.items()}
+        # The kernel for odd addresses sums halves in float64, and is right for all addresses.
+        fast = {dtype: not exact or dtype not in _HALVES for dtype in self._kinds}
+        self._keys_of = {dtype: ((*kind, False), (*kind, fast[dtype])) for dtype, kind in self._kinds.items()}
         self._factors = checksum_factors(device)
         self._factors_address = self._factors.data_ptr()
         self._compiled: dict[tuple[bool, _Key], CompiledKernel] = {}
