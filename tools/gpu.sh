@@ -4,7 +4,7 @@
 #
 #     tools/gpu.sh FOLDER        logs go to FOLDER; PYTHON chooses the interpreter
 #
-# Tests want pytest and pytest-xdist, models transformers. It takes about three minutes on an H200 with 16 cores.
+# Tests want pytest and pytest-xdist, models transformers. It takes about five minutes on an H200 with 16 cores.
 set -u
 cd "$(dirname "$0")/.."
 folder=$(realpath -m "${1:?usage: tools/gpu.sh FOLDER}")
@@ -20,14 +20,13 @@ beside() {
     { "$@" > "$folder/$name.txt" 2>&1 || echo "$name ended with $?"; } &
 }
 
-"$python" -m pytest -q -m gpu $OPTIONS tests/kernels/arenas > "$folder/compiling.txt" 2>&1 # fills caches
 for model in llama qwen2 gpt2 bert t5 mixtral vit whisper cnn lstm; do
     for task in statistics tensor; do
         beside "against-cpu-$model-$task" \
             "$python" -m benchmarks.cpu_against_cuda "$folder/runs/$model-$task" --models $model --task $task
     done
 done
-beside tests "$python" -m pytest -q -m gpu -n 4 $OPTIONS $ROOMS
+beside tests "$python" -m pytest -q -m gpu -n 8 $OPTIONS $ROOMS
 for first in 0 1 2 3; do
     NVIDIA_TF32_OVERRIDE=0 beside "operators-$first" "$python" -m tests.check.operator_database \
         --device cuda --samples 1 --every 4 --first $first --json "$folder/operators-$first.json"
@@ -41,7 +40,13 @@ tail -n 1 "$folder/tests.txt"
 grep -h "right:\|named:" "$folder"/against-cpu-*.txt | sort | uniq -c
 grep -h "judged" "$folder"/zoo-*.txt
 
-for benchmark in device_time "capture_cuda --recorder ours debug_mode" "perturb --device cuda"; do
-    read -r -a words <<< "$benchmark"
-    "$python" "benchmarks/bench_${words[0]}.py" "${words[@]:1}" 2> /dev/null | grep '^{' | tee "$folder/bench_${benchmark%% *}.txt"
-done
+benchmark() {
+    local name=$1
+    shift
+    "$python" "benchmarks/bench_$name.py" "$@" 2> /dev/null | grep '^{' | tee -a "$folder/benchmarks.txt"
+}
+
+benchmark device_time
+benchmark capture_cuda --recorder ours debug_mode --modes statistics-L1 statistics-L0 statistics-mix md5-L1
+benchmark capture_cuda --recorder ours --size large --modes statistics-L1 statistics-L0
+benchmark perturb --device cuda --laps 9
