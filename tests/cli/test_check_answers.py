@@ -36,7 +36,11 @@ def test_a_white_list_that_no_call_is_on_is_wrong_usage(run, tmp_path, capsys):
 
 @pytest.mark.parametrize(
     ("name", "said"),
-    [("geluu", "torchparity: black list: no call is named 'geluu'. Did you mean 'gelu'?\n"), ("matmul", "")],
+    [
+        ("geluu", "torchparity: black list: no call is named 'geluu'. Did you mean 'gelu'?\n"),
+        ("matmul", ""),
+        ("relu", ""),
+    ],
 )
 def test_a_black_list_is_doubted_where_a_call_has_nearly_that_name(run, tmp_path, capsys, name, said):
     assert cli.main(["check", str(run), "-d", "cpu", "-o", str(tmp_path), "--black_list", name]) == 0

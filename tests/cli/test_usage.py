@@ -106,3 +106,15 @@ def test_headings_of_help_keep_the_names_of_options(capsys):
     cli.main(["run", "--help"])
 
     assert "For --task free_benchmark (docs/free-benchmark.md):" in capsys.readouterr().out
+
+
+def test_a_tilde_that_the_shell_left_is_the_folder_of_the_user(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "file").write_text("")
+
+    assert cli.main(["compare", "no-run", "no-other", "--output_path=~/file"]) == 2
+    assert cli.main(["compare", "~no_such_user/run", "no-other"]) == 2
+
+    refused, missing = capsys.readouterr().err.splitlines()
+    assert refused == f"torchparity: cannot write {tmp_path / 'file'}: not a directory."
+    assert "~no_such_user/run" in missing

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib import import_module
 from io import TextIOWrapper
 from itertools import takewhile
@@ -79,8 +80,17 @@ def _run(words: list[str]) -> int:
         raise ConfigError(f"{options.command} has no use for {rest[0]!r}; see torchparity {options.command} --help.")
     if of_the_script:
         options.script = of_the_script
+    _expand_users(options)
     code: int = commands[options.command].run(options)
     return code
+
+
+def _expand_users(options: argparse.Namespace) -> None:
+    """Put the folder of a user in place of `~`, which a shell leaves in `--output_path=~/results` and in quotes."""
+    for name, value in vars(options).items():
+        if isinstance(value, Path):
+            with suppress(RuntimeError):  # there is no such user
+                setattr(options, name, value.expanduser())
 
 
 def _commands_to_load(words: list[str]) -> list[str]:

@@ -120,16 +120,26 @@ def test_hooks_of_the_user_that_came_between_steps_stay_inside_ours(tmp_path):
     assert record.output[0].statistics.max == 0
 
 
-@pytest.mark.parametrize("table", ["_forward_hooks", "_forward_pre_hooks"])
+@pytest.mark.parametrize(
+    "table",
+    [
+        "_forward_hooks",
+        "_forward_hooks_with_kwargs",
+        "_forward_hooks_always_called",
+        "_forward_pre_hooks",
+        "_forward_pre_hooks_with_kwargs",
+    ],
+)
 def test_a_module_whose_hooks_were_replaced_between_steps_is_hooked_anew(tmp_path, table):
     model = nn.Linear(2, 2)
     debugger = PrecisionDebugger(dump_path=str(tmp_path), level="L0")
-    for _ in range(2):
+    for step in range(2):
+        if step:
+            setattr(model, table, OrderedDict())
         debugger.start(model)
         step_of(model)
         debugger.stop()
         debugger.step()
-        setattr(model, table, OrderedDict())
     debugger.close()
 
     assert not any(hook_tables(model))

@@ -72,6 +72,13 @@ def test_results_that_are_taken_for_a_run_are_named(tmp_path, name, table):
     assert str(of_file.value) == f"{tmp_path / name} is no run but {table}; open it in a spreadsheet, or name a run."
 
 
+def test_a_folder_is_no_table_whatever_its_name(tmp_path):
+    (tmp_path / "compare_results").mkdir()
+
+    with pytest.raises(RunNotFoundError, match=r"holds no run: no dump\.json"):
+        open_run(tmp_path)
+
+
 def test_a_folder_of_many_runs_names_some(tmp_path):
     for name in "abcdefg":
         write_linear_run(tmp_path / name, steps=1)

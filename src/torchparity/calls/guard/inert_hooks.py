@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -102,25 +102,28 @@ class HookedModule:
     def put_on(self, module: Any) -> None:
         """Hook the module, which is the one that is referred to."""
         before, after = self._before, self._after
-        if (
-            before is None
-            or before.hooks_dict_ref() is not module._forward_pre_hooks
-            or after.hooks_dict_ref() is not module._forward_hooks
-        ):
+        of_after, of_before = ([getattr(module, table) for table in names] for names in _TABLES)
+        if before is None or not (_are_of(before, of_before) and _are_of(after, of_after)):
             self._before = module.register_forward_pre_hook(self._entered, with_kwargs=True, prepend=True)
             self._after = module.register_forward_hook(self._left, with_kwargs=True, always_call=True)
             return
-        module._forward_pre_hooks[before.id] = self._entered
-        module._forward_pre_hooks.move_to_end(before.id, last=False)
-        module._forward_hooks[after.id] = self._left
-        for table in _TABLES[0][1:]:
-            getattr(module, table)[after.id] = True
-        for table in _TABLES[1][1:]:
-            getattr(module, table)[before.id] = True
+        of_before[0][before.id] = self._entered
+        of_before[0].move_to_end(before.id, last=False)
+        of_after[0][after.id] = self._left
+        for table in of_after[1:]:
+            table[after.id] = True
+        for table in of_before[1:]:
+            table[before.id] = True
 
     def take_off(self) -> None:
         self._before.remove()
         self._after.remove()
+
+
+def _are_of(handle: Any, tables: Sequence[Any]) -> bool:
+    """Tell whether these are the very tables that a handle takes its hook off: the user may have replaced one."""
+    references = (handle.hooks_dict_ref, *handle.extra_dict_ref)
+    return all(reference() is table for reference, table in zip(references, tables, strict=True))
 
 
 class HookedParameter:

@@ -43,7 +43,7 @@ _RESULT_ROWS = 1 << 16
 _MOST_QUEUED = 4096
 _MOST_COUNTS = 1 << 16
 _FLOAT8_SINCE = (8, 9)
-_MOST_REGISTERS = {chunks.FLOAT16: 128, chunks.BFLOAT16: 128}  # of a thread, so that four programs fit on a processor
+_REGISTERS_IN_PAIRS = 128  # of a thread at most, so that four programs fit on a processor
 _ALIGNMENT = 16  # bytes that a thread loads at a time
 _ROW_BYTES = row.FIELDS * 8
 
@@ -68,8 +68,9 @@ class CudaArena:
     def __init__(self, device: torch.device, *, exact: bool = False, checksums: bool) -> None:
         self._device, self._index = device, device.index or 0
         self._checksums = checksums
-        self._has_float8 = torch.cuda.get_device_capability(device) >= _FLOAT8_SINCE
-        self._kinds = _KINDS | (_FLOAT8 if self._has_float8 else {})
+        capability = torch.cuda.get_device_capability(device)
+        self._kinds = _KINDS | (_FLOAT8 if capability >= _FLOAT8_SINCE else {})
+        self._in_pairs = frozenset(kind for kind, since in chunks.PAIRS_SINCE.items() if capability >= since)
         self.dtypes = frozenset(self._kinds)
         # The kernel for odd addresses sums halves in float64, and is right for all addresses.
         fast = {dtype: not exact or dtype not in _HALVES for dtype in self._kinds}
@@ -270,10 +271,12 @@ class CudaArena:
         if kernel is None:
             kind, size, is_aligned = key
             function, integers = (measure_few, 2 * FEW + 3) if is_few else (measure_many, 5)
-            constants = (kind, is_aligned, self._checksums, size)
+            in_pairs = kind in self._in_pairs
+            constants = (kind, is_aligned, self._checksums, size, in_pairs)
+            registers = _REGISTERS_IN_PAIRS if in_pairs else None
             like = (ANY_INTEGER,) * integers
             kernel = self._compiled[is_few, key] = compiled_kernel(
-                function, like, constants, self._index, warps=chunks.WARPS, most_registers=_MOST_REGISTERS.get(kind)
+                function, like, constants, self._index, warps=chunks.WARPS, most_registers=registers
             )
         return kernel
 

@@ -15,6 +15,7 @@ WARPS = 4  # of a program
 THREADS = 32 * WARPS
 MOST_PROGRAMS = 256  # of a tensor; a larger one has larger chunks
 FLOAT32, FLOAT16, BFLOAT16, FLOAT8_E4M3, FLOAT8_E5M2, INT64, INT32, INT16, INT8, UINT8 = range(10)
+PAIRS_SINCE = {FLOAT16: (8, 0), BFLOAT16: (9, 0)}  # the first devices that compute with two numbers in a register
 _CHUNK, _MOST_PROGRAMS = tl.constexpr(CHUNK), tl.constexpr(MOST_PROGRAMS)
 _THREADS = tl.constexpr(THREADS)
 

@@ -77,7 +77,10 @@ def _blocks(
 
 
 @triton.jit
-def _pass(numbers, first, length, row, scale, KIND: tl.constexpr, VECTOR: tl.constexpr, CAREFUL: tl.constexpr):
+def _pass(
+    numbers, first, length, row, scale,
+    KIND: tl.constexpr, VECTOR: tl.constexpr, IN_PAIRS: tl.constexpr, CAREFUL: tl.constexpr,
+):  # fmt: skip
     """Store the sums of a chunk; return the scale of the numbers if it has to be read again with care, else 0."""
     VECTORS: tl.constexpr = _GROUP // VECTOR
     ROWS: tl.constexpr = _THREADS // VECTORS
@@ -91,7 +94,7 @@ def _pass(numbers, first, length, row, scale, KIND: tl.constexpr, VECTOR: tl.con
     whole = length // _BLOCK * _BLOCK
     if CAREFUL:
         whole = whole * 0
-    elif VECTOR == _VECTOR_OF_HALVES:
+    elif IN_PAIRS and VECTOR == _VECTOR_OF_HALVES:
         sketch, total, squares, largest, smallest, zeros = whole_blocks_of_halves(
             numbers, first, whole, places, total, squares, zeros, KIND
         )
@@ -151,12 +154,14 @@ def _store_counts(numbers, first, length, row):
 
 
 @triton.jit
-def measure_floats(numbers, first, length, row, KIND: tl.constexpr, SIZE: tl.constexpr, ALIGNED: tl.constexpr):
-    """Store the row of a chunk of numbers of SIZE bytes."""
+def measure_floats(
+    numbers, first, length, row, KIND: tl.constexpr, SIZE: tl.constexpr, ALIGNED: tl.constexpr, IN_PAIRS: tl.constexpr
+):
+    """Store the row of a chunk of numbers of SIZE bytes; IN_PAIRS where the device computes with two in a register."""
     VECTOR: tl.constexpr = 16 // SIZE if ALIGNED else 1  # neighbours that a thread loads at a time
-    scale = _pass(numbers, first, length, row, 1.0, KIND, VECTOR, False)
+    scale = _pass(numbers, first, length, row, 1.0, KIND, VECTOR, IN_PAIRS, False)
     if scale > 0:
         tl.debug_barrier()  # the same words are stored again
-        _pass(numbers, first, length, row, scale, KIND, VECTOR, True)
+        _pass(numbers, first, length, row, scale, KIND, VECTOR, IN_PAIRS, True)
         tl.debug_barrier()
         _store_counts(numbers, first, length, row)

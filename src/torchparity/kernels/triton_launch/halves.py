@@ -2,7 +2,8 @@
 
 Extremes and zeros are those of pairs. Eight neighbours, and their squares, are added up in float32, those sums in
 float64. That is exact for the sum of numbers of 8 or 11 bits unless they differ by orders of magnitude; squares are off
-by a hundred-millionth at most in what was measured (docs/decisions/0027).
+by a hundred-millionth at most in what was measured (docs/decisions/0027). A device before `chunks.PAIRS_SINCE` lacks
+the instructions: an A100 neither adds, multiplies nor compares pairs of bfloat16.
 """
 
 # Triton reads annotations, so they are not postponed here, and types are Triton's own.

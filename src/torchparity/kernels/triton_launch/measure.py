@@ -60,7 +60,7 @@ def _typed(address, KIND: tl.constexpr, ALIGNED: tl.constexpr):
 @triton.jit
 def _measured(
     address, count, part, row, checksum, tables,
-    KIND: tl.constexpr, ALIGNED: tl.constexpr, CHECKSUM: tl.constexpr, SIZE: tl.constexpr,
+    KIND: tl.constexpr, ALIGNED: tl.constexpr, CHECKSUM: tl.constexpr, SIZE: tl.constexpr, IN_PAIRS: tl.constexpr,
 ):  # fmt: skip
     """Measure one chunk of a tensor."""
     chunk = device_chunk_of(count)
@@ -68,7 +68,7 @@ def _measured(
     length = tl.minimum(chunk, count - first)
     numbers = _typed(address, KIND, ALIGNED)
     if KIND <= _FLOAT8_E5M2:
-        measure_floats(numbers, first, length, row, KIND, SIZE, ALIGNED)
+        measure_floats(numbers, first, length, row, KIND, SIZE, ALIGNED, IN_PAIRS)
     else:
         measure_integers(numbers, first, length, row)
     if CHECKSUM:
@@ -83,7 +83,7 @@ def _measured(
 )
 def measure_few(
     address0, count0, address1, count1, address2, count2, results, checksums, tables,
-    KIND: tl.constexpr, ALIGNED: tl.constexpr, CHECKSUM: tl.constexpr, SIZE: tl.constexpr,
+    KIND: tl.constexpr, ALIGNED: tl.constexpr, CHECKSUM: tl.constexpr, SIZE: tl.constexpr, IN_PAIRS: tl.constexpr,
 ):  # fmt: skip
     """Measure one chunk of one of three tensors, of which the last may not be there: their counts are 0.
 
@@ -99,13 +99,13 @@ def measure_few(
         address, count, part = address2, count2, program - ends1
     elif program >= ends0:
         address, count, part = address1, count1, program - ends0
-    _measured(address, count, part, row, checksum, tables, KIND, ALIGNED, CHECKSUM, SIZE)
+    _measured(address, count, part, row, checksum, tables, KIND, ALIGNED, CHECKSUM, SIZE, IN_PAIRS)
 
 
 @triton.jit(do_not_specialize=["table", "rows", "results", "checksums", "tables"])
 def measure_many(
     table, rows, results, checksums, tables,
-    KIND: tl.constexpr, ALIGNED: tl.constexpr, CHECKSUM: tl.constexpr, SIZE: tl.constexpr,
+    KIND: tl.constexpr, ALIGNED: tl.constexpr, CHECKSUM: tl.constexpr, SIZE: tl.constexpr, IN_PAIRS: tl.constexpr,
 ):  # fmt: skip
     """Measure one chunk of a tensor in a table: the first program of each, then their addresses, then their counts."""
     program = tl.program_id(0).to(tl.int64)
@@ -123,4 +123,4 @@ def measure_many(
     part = program - tl.load(starts + tensor, cache_modifier=".cv")
     address = tl.load(starts + rows + tensor, cache_modifier=".cv")
     count = tl.load(starts + 2 * rows + tensor, cache_modifier=".cv")
-    _measured(address, count, part, row, checksum, tables, KIND, ALIGNED, CHECKSUM, SIZE)
+    _measured(address, count, part, row, checksum, tables, KIND, ALIGNED, CHECKSUM, SIZE, IN_PAIRS)

@@ -150,7 +150,7 @@ def _found_in(folder: Path) -> str:
         more = f" and {len(folders) - _MOST_NAMED} more" if len(folders) > _MOST_NAMED else ""
         names = ", ".join(entry.name for entry in folders[:_MOST_NAMED]) + more
         return f"{nothing} There are runs in it: {names}."
-    table = next((entry for entry in entries if _meaning(entry.name)), None)
+    table = next((entry for entry in entries if entry.is_file() and _meaning(entry.name)), None)
     return f" but {_meaning(table.name)}; open {table} in a spreadsheet." if table is not None else nothing
 
 
