@@ -36,7 +36,6 @@ _KINDS = {
     "torch.bool": (chunks.UINT8, 1),
 }
 _FLOAT8 = {"torch.float8_e4m3fn": (chunks.FLOAT8_E4M3, 1), "torch.float8_e5m2": (chunks.FLOAT8_E5M2, 1)}
-_HALVES = frozenset({"torch.float16", "torch.bfloat16"})
 _TABLE_WORDS = 1 << 17
 _LINE = 16  # words of a cache line, which no two tables share
 _RESULT_ROWS = 1 << 16
@@ -70,11 +69,10 @@ class CudaArena:
         self._checksums = checksums
         capability = torch.cuda.get_device_capability(device)
         self._kinds = _KINDS | (_FLOAT8 if capability >= _FLOAT8_SINCE else {})
-        self._in_pairs = frozenset(kind for kind, since in chunks.PAIRS_SINCE.items() if capability >= since)
+        pairs_since = {} if exact else chunks.PAIRS_SINCE  # their sums begin in float32
+        self._in_pairs = frozenset(kind for kind, since in pairs_since.items() if capability >= since)
         self.dtypes = frozenset(self._kinds)
-        # The kernel for odd addresses sums halves in float64, and is right for all addresses.
-        fast = {dtype: not exact or dtype not in _HALVES for dtype in self._kinds}
-        self._keys_of = {dtype: ((*kind, False), (*kind, fast[dtype])) for dtype, kind in self._kinds.items()}
+        self._keys_of = {dtype: ((*kind, False), (*kind, True)) for dtype, kind in self._kinds.items()}
         self._factors = checksum_factors(device)
         self._factors_address = self._factors.data_ptr()
         self._compiled: dict[tuple[bool, _Key], CompiledKernel] = {}
