@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
+import os
 import signal
 
 import pytest
 import torch
 
 from torchparity import open_run
+from torchparity.calls.guard.boundary import Boundary
 from torchparity.recording import capture
 from torchparity.recording.measuring.measurement_cache import MeasurementCache
 from torchparity.recording.measuring.measurer import Measurer
@@ -155,3 +157,19 @@ def test_a_device_that_fails_after_a_step_costs_the_step_alone(tmp_path, monkeyp
     assert any("the device is gone" in problem for problem in run.part(1).problems)
     said = capsys.readouterr().out
     assert "4 records in 3 steps" in said and "the device is gone" in said
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of a fork beside threads
+def test_a_forked_child_runs_nothing_of_ours_until_it_belongs_there():
+    boundary = Boundary()
+    assert boundary.run("here", lambda: 1) == 1
+
+    child = os.fork()
+    if child == 0:
+        inherited = boundary.run("there", lambda: 1)
+        boundary.belong_here()
+        os._exit(0 if inherited is None and boundary.run("there", lambda: 1) == 1 else 1)
+
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert boundary.run("here", lambda: 1) == 1

@@ -17,6 +17,8 @@ from typing import Any, TypeVar
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
+from torchparity.calls.guard.process import process_id
+
 _log = logging.getLogger("torchparity")
 _OURS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 Result = TypeVar("Result")
@@ -56,13 +58,13 @@ class Boundary:
 
     def __init__(self, failures: Failures | None = None) -> None:
         self.failures = failures or Failures()
-        self._process = os.getpid()
+        self._process = process_id()
         self._is_closed = False
         self.spent = 0.0  # seconds in our own code, which are no part of what a call took
 
     def run(self, what: str, work: Callable[..., Any], *arguments: Any) -> Any:
         """Return what `work(*arguments)` returns, or None where it failed. Torch functions inside are not recorded."""
-        if self._is_closed or os.getpid() != self._process:
+        if self._is_closed or process_id() != self._process:
             return None  # a forked worker of a DataLoader inherits the interceptors, and must not write
         began = time.perf_counter()
         try:
@@ -86,7 +88,7 @@ class Boundary:
 
     def belong_here(self) -> None:
         """Work in this process from now on: a forked one, in which the recording begins."""
-        self._process = os.getpid()
+        self._process = process_id()
 
 
 class Outcome(Enum):
