@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from torch import nn
 
 
-def squared_step(model: nn.Module, x: torch.Tensor, optimizer: torch.optim.Optimizer) -> Callable[[], None]:
-    """Return a function that trains one step."""
+def squared_step(
+    model: nn.Module,
+    x: torch.Tensor,
+    optimizer: torch.optim.Optimizer,
+    around: Callable[[], AbstractContextManager[object]] = nullcontext,
+) -> Callable[[], None]:
+    """Return a function that trains one step; `around` is entered for its forward and backward."""
 
     def step() -> None:
         optimizer.zero_grad()
-        model(x).square().mean().backward()
+        with around():
+            model(x).square().mean().backward()
         optimizer.step()
 
     return step

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from torch.nn import functional
 import torchparity
 from tests.faultbed.plant import argument, wrong_gradient, wrong_output
 from tests.support.planting import planted
+from tests.support.squared_step import squared_step
 from torchparity.cli import main
 from torchparity.comparing.judging.wording.advice import advice
 
@@ -36,14 +38,7 @@ def training(*, record="", change=None, weight=1.0, scale=1.0, seed=0, lr=0.1, *
         model.inner.weight.data.mul_(weight)
         optimizer = torch.optim.SGD(model.parameters(), lr=lr)
         torch.manual_seed(seed)
-
-        def step():
-            optimizer.zero_grad()
-            with planted(record, change):
-                model(x).square().mean().backward()
-            optimizer.step()
-
-        return model, step
+        return model, squared_step(model, x, optimizer, partial(planted, record, change))
 
     return program
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import torch
 from torch import nn
@@ -9,6 +11,7 @@ from torch.nn import functional
 
 from tests.faultbed.plant import wrong_output
 from tests.support.planting import planted
+from tests.support.squared_step import squared_step
 
 TASKS = pytest.mark.parametrize("task", ["statistics", "tensor"])
 LEVELS = pytest.mark.parametrize("level", ["L1", "mix"])
@@ -31,14 +34,7 @@ def training(order, fault=None, record="Functional.linear.0.forward"):
     def program():
         model, x = nn.Sequential(Attention(order), Attention(order)), torch.randn(2, 8, 16)
         optimizer = torch.optim.Adam(model.parameters())
-
-        def step():
-            optimizer.zero_grad()
-            with planted(record, fault):
-                model(x).square().mean().backward()
-            optimizer.step()
-
-        return model, step
+        return model, squared_step(model, x, optimizer, partial(planted, record, fault))
 
     return program
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from torch.nn import functional
 import torchparity
 from tests.faultbed.plant import wrong_output
 from tests.support.planting import planted
+from tests.support.squared_step import squared_step
 from torchparity.cli import main
 from torchparity.comparing.judging.wording.advice import advice
 
@@ -39,14 +41,7 @@ def training(*, epsilon=1e-5, lr=0.1, weights=1.0, change=None):
         for weight in model.parameters():
             weight.data.mul_(weights)
         optimizer = torch.optim.Adam(model.parameters(), lr=lr, foreach=False)
-
-        def step():
-            optimizer.zero_grad()
-            with planted(GELU, change):
-                model(x).square().mean().backward()
-            optimizer.step()
-
-        return model, step
+        return model, squared_step(model, x, optimizer, partial(planted, GELU, change))
 
     return program
 
