@@ -4,6 +4,7 @@ from torchparity.ops.effects import Effect
 from torchparity.ops.names import (
     full_name,
     function_called,
+    is_function_of_torch,
     is_torch_family,
     names_of_family,
     nearest_function,
@@ -21,6 +22,7 @@ __all__ = [
     "describe_function",
     "full_name",
     "function_called",
+    "is_function_of_torch",
     "is_torch_family",
     "may_draw",
     "names_of_family",

@@ -88,6 +88,12 @@ def names_of_family(family: str) -> Iterable[str]:
                 yield f"{family}.{name}"
 
 
+def is_function_of_torch(name: str) -> bool:
+    """Tell whether torch has a function by this name, with its family, `Torch.relu`, or without."""
+    apis = [name] if "." in name else [f"{family}.{name}" for family in _LISTED]
+    return any(function_called(api) is not None for api in apis)
+
+
 def nearest_function(text: str) -> str:
     """Return " Did you mean 'x'?" for the function of torch whose name is closest to a text that is in none.
 

@@ -11,12 +11,11 @@ from torchparity.check.judging import Status, join
 from torchparity.check.results.rows import RESULT_HEADER, read_rows
 from torchparity.errors import RecordNameError, nearest
 from torchparity.naming import forward_of_call, parse_record
-from torchparity.ops import function_called
+from torchparity.ops import is_function_of_torch
 from torchparity.text import counted
 
 _MOST_SKIPS = 3
 _STATUSES = frozenset(map(str, Status))
-_FAMILIES = ("Functional", "Tensor", "Torch")
 _BY_THE_LISTS = "in black list or not in white list"
 
 
@@ -49,7 +48,7 @@ class WholeResult:
 
         Not where torch has it, as relu where there is a gelu: a list for many runs names other APIs.
         """
-        doubtful = [(name, hint) for name, hint in self._missing(names) if hint and not _is_of_torch(name)]
+        doubtful = [(name, hint) for name, hint in self._missing(names) if hint and not is_function_of_torch(name)]
         return [f"no call is named {name!r}.{hint}" for name, hint in doubtful]
 
     def _missing(self, names: Iterable[str]) -> list[tuple[str, str]]:
@@ -65,12 +64,6 @@ def read_whole(result: Path) -> WholeResult:
 
 def _status(row: Sequence[str]) -> Status:
     return join(Status(word) for word in row[1:3] if word in _STATUSES) or Status.SKIP
-
-
-def _is_of_torch(name: str) -> bool:
-    """Tell whether a list may mean a function of torch by this name: an operator or an API."""
-    apis = [name] if "." in name else [f"{family}.{name}" for family in _FAMILIES]
-    return any(function_called(api) is not None for api in apis)
 
 
 def _names(call: str) -> set[str]:
