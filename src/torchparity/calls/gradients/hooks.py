@@ -22,7 +22,7 @@ _OF_TORCH = re.compile(r"[A-Z]\w*Backward\d+")
 
 
 class Teller(Protocol):
-    """Who is told of the gradients of calls: the dispatcher."""
+    """The dispatcher, as hooks know it: it is told of the gradients of calls."""
 
     def tell_gradients(self, call: Any, received: Whole, returned: Whole) -> None: ...
 

@@ -65,7 +65,7 @@ def _by_vector(joined):
 
 @triton.jit
 def whole_blocks_of_halves(numbers, first, whole, places, total, squares, zeros, KIND: tl.constexpr):
-    """Do what `floats.whole_blocks` does, for the first blocks of a chunk: `whole` elements."""
+    """Add the first `whole` elements of a chunk, all of whole blocks, to sums; return those, sketch and extremes."""
     lanes = tl.arange(0, _GROUPS)[:, None] * _GROUP + tl.arange(0, _GROUP)[None, :]
     element = tl.bfloat16 if KIND == _BFLOAT16 else tl.float16
     sums = tl.zeros([_GROUPS, _COLUMNS], tl.float32)
