@@ -12,7 +12,8 @@ torch_npu.npu_swiglu            NPU.npu_swiglu
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from operator import attrgetter
 from typing import Any
 
@@ -101,11 +102,17 @@ def nearest_function(text: str) -> str:
     """
     family, dot, _ = text.partition(".")
     families = [each for each in _LISTED if not dot or each.lower() == family.lower()]
-    known = [name for each in families for name in names_of_family(each)]
+    known = [name for each in families for name in _names_of_listed(each)]
     if not known or any(text.lower() in name.lower() for name in known):
         return ""
     names = dict.fromkeys(name.partition(".")[2] for name in known)
     return nearest(text.rpartition(".")[2], [name for name in names if not name.startswith("_")])
+
+
+@cache
+def _names_of_listed(family: str) -> Sequence[str]:
+    """Return the names of a family of which all are known; asking torch for thousands takes a millisecond or more."""
+    return tuple(names_of_family(family))
 
 
 def _homes(family: str) -> list[Any]:
