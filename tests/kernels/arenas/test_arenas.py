@@ -162,8 +162,8 @@ def test_the_cuda_arena_measures_as_the_definition(together, cuda):
 
 
 def on_cuda(tensor: torch.Tensor) -> float:
-    """Return how far statistics may be off: eight neighbours of 16 bits are added up in float32."""
-    return 2e-8 if tensor.dtype in (torch.float16, torch.bfloat16) else 1e-12
+    """Return how far statistics may be off: eight squares of 16 bits are added up in float32, a rounding for each."""
+    return 4 * 2.0**-25 if tensor.dtype in (torch.float16, torch.bfloat16) else 1e-12
 
 
 @pytest.mark.gpu
@@ -181,6 +181,36 @@ def test_the_cuda_arena_measures_numbers_of_any_size(dtype, scale, first, cuda):
     for (statistics, _), tensor in zip(readings, tensors, strict=True):
         assert_same(statistics, reference.statistics(from_torch(tensor)), on_cuda(tensor))
         assert statistics.zero_count == int((tensor == 0).sum())
+
+
+def strided(dtype: str, cuda: torch.device) -> list[torch.Tensor]:
+    """Views that a layout describes: of attention, of parts, of blocks that are whole, not finite or much too small."""
+    kind = getattr(torch, dtype)
+    qkv = numbers(dtype, 2 * 96 * 3 * 5 * 80).to(cuda).view(2, 96, 3, 5, 80)
+    strange = qkv.clone()
+    strange[1, 7, 2, 3, 5], strange[0, 95, 1, 0, 79], strange[1, 0, 0, 4, 0] = torch.nan, torch.inf, -torch.inf
+    large = numbers(dtype, 4 * 1024 * 3 * 8 * 128).to(cuda).view(4, 1024, 3, 8, 128)
+    mask = numbers(dtype, 96 * 256).to(cuda).view(96, 256)
+    mask[::2] = torch.finfo(kind).min
+    attended = [part for each in (qkv, strange, large) for part in each.permute(2, 0, 3, 1, 4).unbind(0)]
+    return [*attended, mask[:, :128], mask[::2, 8:], large[:, ::3, 1, 2:, 16:64], large[3, :, 0], qkv[:, :, :, :, 8:16]]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_the_cuda_arena_measures_strided_tensors_in_place(dtype, exact, cuda):
+    from torchparity.kernels.arenas.cuda import CudaArena
+
+    tensors, arena = strided(dtype, cuda), CudaArena(cuda, exact=exact, checksums=False)
+    for tensor in tensors:
+        address = tensor.data_ptr()
+        layout = arena.layout_of(str(tensor.dtype), tuple(tensor.shape), tensor.stride(), address)
+        assert layout is not None, tensor.stride()
+        arena.add(tensor, address, tensor.numel(), str(tensor.dtype), None, layout)
+
+    for (_, statistics, _), tensor in zip(arena.take().wait(), tensors, strict=True):
+        assert_same(statistics, reference.statistics(from_torch(tensor)), 1e-12 if exact else on_cuda(tensor))
 
 
 @pytest.mark.gpu

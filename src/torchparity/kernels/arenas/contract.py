@@ -10,6 +10,8 @@ from torchparity.kernels.measured_rows import MeasuredRows, Reading
 if TYPE_CHECKING:
     import torch
 
+    from torchparity.kernels.layouts import Layout
+
 
 class PendingReadings(Protocol):
     """The readings of one step, which a device may still be computing."""
@@ -25,7 +27,7 @@ class PendingReadings(Protocol):
 
 
 class Arena(Protocol):
-    """Measures tensors of one device; a tensor added is contiguous and not empty.
+    """Measures tensors of one device; a tensor added is not empty, and contiguous unless its layout is given.
 
     The caller keeps it alive and unchanged until `flush`. With `is_zero_copy` the arena reads a tensor
     by its address alone and calls no operator of torch.
@@ -34,7 +36,12 @@ class Arena(Protocol):
     dtypes: frozenset[str]
     is_zero_copy: bool
 
-    def add(self, tensor: torch.Tensor, address: int, count: int, dtype: str, owner: Any) -> None:
+    def layout_of(self, dtype: str, shape: tuple[int, ...], stride: tuple[int, ...], address: int) -> Layout | None:
+        """Return the layout of a strided tensor that the arena can read in place; None where it wants a copy."""
+
+    def add(
+        self, tensor: torch.Tensor, address: int, count: int, dtype: str, owner: Any, layout: Layout | None = None
+    ) -> None:
         """Queue a tensor by its address and number of elements; `owner` is returned with its reading."""
 
     def add_all(

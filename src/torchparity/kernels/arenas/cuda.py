@@ -12,16 +12,17 @@ import torch
 
 from torchparity.kernels import row
 from torchparity.kernels.arenas.contract import PendingReadings
-from torchparity.kernels.arenas.cuda_buffers import Results, Stretch, Table, checksum_factors
+from torchparity.kernels.arenas.cuda_buffers import LaunchTables, Results, Stretch, checksum_factors, stream_object
 from torchparity.kernels.arenas.cuda_joiner import RowJoiner
-from torchparity.kernels.compiled_kernel import ANY_INTEGER, CompiledKernel, compiled_kernel
+from torchparity.kernels.arenas.cuda_kernels import LaunchKey, MeasuringKernels
 from torchparity.kernels.cuda_waiting import wait_for
+from torchparity.kernels.layouts import Layout, layout_of
 from torchparity.kernels.measured_rows import MeasuredRows, Reading
 from torchparity.kernels.numba_loops.chunk_joins import joined_checksums
 from torchparity.kernels.statistics import statistics_of_row
-from torchparity.kernels.triton_launch import chunks
+from torchparity.kernels.triton_launch import chunks, strides
 from torchparity.kernels.triton_launch.chunks import chunk_of, programs_of
-from torchparity.kernels.triton_launch.measure import FEW, measure_few, measure_many
+from torchparity.kernels.triton_launch.measure import FEW
 from torchparity.records import Statistics
 
 _KINDS = {
@@ -35,18 +36,16 @@ _KINDS = {
     "torch.uint8": (chunks.UINT8, 1),
     "torch.bool": (chunks.UINT8, 1),
 }
+_STRIDED = frozenset(
+    {"torch.float32", "torch.float16", "torch.bfloat16"}
+)  # read in place; checksums want all bytes in a row
 _FLOAT8 = {"torch.float8_e4m3fn": (chunks.FLOAT8_E4M3, 1), "torch.float8_e5m2": (chunks.FLOAT8_E5M2, 1)}
-_TABLE_WORDS = 1 << 17
-_LINE = 16  # words of a cache line, which no two tables share
 _RESULT_ROWS = 1 << 16
 _MOST_QUEUED = 4096
 _MOST_COUNTS = 1 << 16
 _FLOAT8_SINCE = (8, 9)
-_REGISTERS_IN_PAIRS = 128  # of a thread at most, so that four programs fit on a processor
 _ALIGNMENT = 16  # bytes that a thread loads at a time
 _ROW_BYTES = row.FIELDS * 8
-
-_Key = tuple[int, int, bool]  # the dtype's code, an element's bytes, whether tensors begin at a multiple of 16 bytes
 
 
 class _Programs(dict[int, int]):
@@ -69,29 +68,36 @@ class CudaArena:
         self._checksums = checksums
         capability = torch.cuda.get_device_capability(device)
         self._kinds = _KINDS | (_FLOAT8 if capability >= _FLOAT8_SINCE else {})
-        pairs_since = {} if exact else chunks.PAIRS_SINCE  # their sums begin in float32
-        self._in_pairs = frozenset(kind for kind, since in pairs_since.items() if capability >= since)
+        self._kernels = MeasuringKernels(self._index, capability, exact=exact, checksums=checksums)
         self.dtypes = frozenset(self._kinds)
-        self._keys_of = {dtype: ((*kind, False), (*kind, True)) for dtype, kind in self._kinds.items()}
+        self._keys_of = {dtype: ((*kind, False, ()), (*kind, True, ())) for dtype, kind in self._kinds.items()}
+        self._strided = _STRIDED if strides.IS_SUPPORTED and not checksums else frozenset()
         self._factors = checksum_factors(device)
         self._factors_address = self._factors.data_ptr()
-        self._compiled: dict[tuple[bool, _Key], CompiledKernel] = {}
         self._programs = _Programs()
-        self._keys: list[_Key] = []
+        self._keys: list[LaunchKey] = []
         self._addresses: list[int] = []
         self._counts: list[int] = []
-        self._spare: list[Table] = []
+        self._tables = LaunchTables(device)
         self._joiner = RowJoiner(device)
         self._current_stream = torch._C._cuda_getCurrentRawStream
-        self._stream, self._table_used = -1, 0
+        self._stream = -1
         self._stretch = self._begin()
 
-    def add(self, tensor: torch.Tensor, address: int, count: int, dtype: str, owner: Any) -> None:
+    def layout_of(self, dtype: str, shape: tuple[int, ...], stride: tuple[int, ...], address: int) -> Layout | None:
+        if dtype not in self._strided or address % _ALIGNMENT:
+            return None
+        return layout_of(shape, stride, _ALIGNMENT // self._kinds[dtype][1])
+
+    def add(
+        self, tensor: torch.Tensor, address: int, count: int, dtype: str, owner: Any, layout: Layout | None = None
+    ) -> None:
         stream = self._current_stream(self._index)
         if stream != self._stream or len(self._counts) == _MOST_QUEUED:
             self.flush()
             self._stream = stream
-        self._keys.append(self._keys_of[dtype][address % _ALIGNMENT == 0])
+        key = self._keys_of[dtype][address % _ALIGNMENT == 0]
+        self._keys.append(key if layout is None else (*key[:3], (count, *layout)))
         self._addresses.append(address)
         self._counts.append(count)
         stretch = self._stretch
@@ -154,9 +160,7 @@ class CudaArena:
         one = torch.ones(1, device=self._device)
         self.add(one, one.data_ptr(), 1, "torch.float32", None)
         self.flush()
-        tables, used = self._stretch.tables, self._table_used  # the launch may still read its table
         self._stretch = self._begin()
-        self._stretch.tables, self._table_used = tables, used
 
     def take(self) -> PendingReadings:
         self.flush()
@@ -171,12 +175,13 @@ class CudaArena:
             is_done.record(torch.cuda.current_stream(self._device))
         else:
             torch.cuda.synchronize(self._device)
+        stretch.tables = self._tables.take()
         self._stretch = self._begin()
         return _CudaReadings(self, stretch, is_done)
 
     def read(self, stretch: Stretch) -> MeasuredRows:
         """Return the rows of a stretch that is done, behind nobody's work."""
-        self._spare += stretch.tables  # no launch reads them any more
+        self._tables.give_back(stretch.tables)
         stretch.tables = []
         counts, begins = np.array(stretch.counts, np.int64), np.array(stretch.first_rows, np.int64)
         programs = programs_of(counts)
@@ -197,31 +202,43 @@ class CudaArena:
         return MeasuredRows(stretch.owners, counts, whole, checksums, of_integers)
 
     def _begin(self) -> Stretch:
-        self._stream, self._table_used = -1, 0
+        self._stream = -1
         return Stretch([Results(_RESULT_ROWS, self._device, checksums=self._checksums)])
 
-    def _measure(self, key: _Key, addresses: list[int], counts: list[int]) -> list[int]:
-        """Launch a kernel over tensors of one dtype; return the first row of each, counted from the stretch's begin."""
-        if FEW < len(counts) <= 2 * FEW:  # two launches take less than a table that has to be copied
-            return self._measure(key, addresses[:FEW], counts[:FEW]) + self._measure(key, addresses[FEW:], counts[FEW:])
+    def _measure(self, key: LaunchKey, addresses: list[int], counts: list[int]) -> list[int]:
+        """Launch kernels over tensors of one key; return the first row of each, counted from the stretch's begin."""
+        # Two launches take less than a table that has to be copied; strided tensors are in none.
+        if len(counts) <= 2 * FEW or key[3]:
+            first_rows: list[int] = []
+            for begin in range(0, len(counts), FEW):
+                some = slice(begin, begin + FEW)
+                first_rows += self._launch(key, addresses[some], counts[some], is_few=True)
+            return first_rows
+        return self._launch(key, addresses, counts, is_few=False)
+
+    def _launch(self, key: LaunchKey, addresses: list[int], counts: list[int], *, is_few: bool) -> list[int]:
         programs = list(map(self._programs.__getitem__, counts))
         all_programs = sum(programs)
         results = self._room_for(all_programs)
         if self._stream not in results.streams:
             results.streams.add(self._stream)
-            self._stream_object().wait_event(results.filled)
-        number, used = len(counts), results.used
+            stream_object(self._stream, self._device).wait_event(results.filled)
+        number, used, layout = len(counts), results.used, key[3]
         first_row, first_checksum = results.addresses
-        is_few = number <= FEW
-        if is_few:
-            tensors = [0] * (2 * FEW)
-            tensors[: 2 * number : 2], tensors[1 : 2 * number : 2] = addresses, counts
+        rows = first_row + used * _ROW_BYTES
+        checksum_row = first_checksum + (used * 4 if self._checksums else 0)
+        arguments: list[int]
+        if layout:
+            arguments = [*addresses, *[0] * (FEW - number), *layout, rows]
+        elif is_few:
+            arguments = [0] * (2 * FEW)
+            arguments[: 2 * number : 2], arguments[1 : 2 * number : 2] = addresses, counts
+            arguments += (rows, checksum_row, self._factors_address)
         else:
             starts = accumulate(programs[:-1], initial=0)
-            tensors = [self._write_table([*starts, *addresses, *counts]), number]
-        checksum_row = first_checksum + (used * 4 if self._checksums else 0)
-        outputs = first_row + used * _ROW_BYTES, checksum_row, self._factors_address
-        self._kernel(key, is_few=is_few).launch(all_programs, self._stream, (*tensors, *outputs))
+            table = self._tables.write([*starts, *addresses, *counts], self._stream)
+            arguments = [table, number, rows, checksum_row, self._factors_address]
+        self._kernels.kernel(key, is_few=is_few).launch(all_programs, self._stream, tuple(arguments))
         results.used = used + all_programs
         return list(accumulate(programs[:-1], initial=results.before + used))
 
@@ -232,51 +249,6 @@ class CudaArena:
             results = Results(max(rows, _RESULT_ROWS), self._device, checksums=self._checksums, before=before)
             self._stretch.results.append(results)
         return results
-
-    def _table_for(self, words: int) -> Table:
-        """Return a table with so many free words, which no earlier launch still reads."""
-        tables = self._stretch.tables
-        if not tables or self._table_used + words > len(tables[-1].words):
-            is_usual = words <= _TABLE_WORDS
-            tables.append(
-                self._spare.pop() if is_usual and self._spare else Table(max(words, _TABLE_WORDS), self._device)
-            )
-            self._table_used = 0
-        return tables[-1]
-
-    def _write_table(self, entries: list[int]) -> int:
-        """Write a table of tensors; return its address on the device."""
-        table = self._table_for(len(entries))
-        pinned, on_device, words = table.pinned, table.on_device, table.words
-        first, last = self._table_used, self._table_used + len(entries)
-        words[first:last] = entries
-        self._table_used = -(-last // _LINE) * _LINE
-        target, source = on_device[first:last], pinned[first:last]
-        if torch._C._cuda_getCurrentRawStream(self._index) == self._stream:
-            target.copy_(source, non_blocking=True)
-        else:
-            with torch.cuda.stream(self._stream_object()):
-                target.copy_(source, non_blocking=True)
-        return int(on_device.data_ptr()) + first * 8
-
-    def _stream_object(self) -> Any:
-        if self._stream == 0:  # ExternalStream(0) would be another stream
-            return torch.cuda.default_stream(self._device)
-        return torch.cuda.ExternalStream(self._stream, self._device)  # type: ignore[no-untyped-call]
-
-    def _kernel(self, key: _Key, *, is_few: bool) -> CompiledKernel:
-        kernel = self._compiled.get((is_few, key))
-        if kernel is None:
-            kind, size, is_aligned = key
-            function, integers = (measure_few, 2 * FEW + 3) if is_few else (measure_many, 5)
-            in_pairs = kind in self._in_pairs
-            constants = (kind, is_aligned, self._checksums, size, in_pairs)
-            registers = _REGISTERS_IN_PAIRS if in_pairs else None
-            like = (ANY_INTEGER,) * integers
-            kernel = self._compiled[is_few, key] = compiled_kernel(
-                function, like, constants, self._index, warps=chunks.WARPS, most_registers=registers
-            )
-        return kernel
 
 
 class _CudaReadings:

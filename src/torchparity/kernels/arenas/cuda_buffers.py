@@ -14,6 +14,9 @@ from torchparity.kernels.numba_loops.crc import after_zeros, times
 from torchparity.kernels.row import FIELDS
 from torchparity.kernels.triton_launch.checksum import LANES
 
+_TABLE_WORDS = 1 << 17
+_LINE = 16  # words of a cache line, which no two tables share
+
 
 class Results:
     """Rows on the device for a stretch of the step."""
@@ -38,6 +41,54 @@ class Table:
         self.pinned = torch.empty(words, dtype=torch.int64, pin_memory=True)
         self.on_device = torch.empty_like(self.pinned, device=device, pin_memory=False)
         self.words: npt.NDArray[np.int64] = self.pinned.numpy()
+
+
+class LaunchTables:
+    """The tables of the launches of a step; the next step uses those that no launch reads any more."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device, self._index = device, device.index or 0
+        self._in_use: list[Table] = []
+        self._used_words = 0  # of the last
+        self._spare: list[Table] = []
+
+    def write(self, entries: list[int], stream: int) -> int:
+        """Write a table of tensors, on a stream; return its address on the device."""
+        table = self._with_room_for(len(entries))
+        first, last = self._used_words, self._used_words + len(entries)
+        table.words[first:last] = entries
+        self._used_words = -(-last // _LINE) * _LINE
+        target, source = table.on_device[first:last], table.pinned[first:last]
+        if torch._C._cuda_getCurrentRawStream(self._index) == stream:
+            target.copy_(source, non_blocking=True)
+        else:
+            with torch.cuda.stream(stream_object(stream, self._device)):
+                target.copy_(source, non_blocking=True)
+        return int(table.on_device.data_ptr()) + first * 8
+
+    def take(self) -> list[Table]:
+        """Start over; return the tables in use, which are given back when the launches are done."""
+        taken, self._in_use = self._in_use, []
+        return taken
+
+    def give_back(self, tables: list[Table]) -> None:
+        """Use tables again that no launch reads any more."""
+        self._spare += tables
+
+    def _with_room_for(self, words: int) -> Table:
+        if not self._in_use or self._used_words + words > len(self._in_use[-1].words):
+            is_usual = words <= _TABLE_WORDS
+            spare = self._spare.pop() if is_usual and self._spare else None
+            self._in_use.append(spare or Table(max(words, _TABLE_WORDS), self._device))
+            self._used_words = 0
+        return self._in_use[-1]
+
+
+def stream_object(stream: int, device: torch.device) -> Any:
+    """Return a stream of torch's by its number."""
+    if stream == 0:  # ExternalStream(0) would be another stream
+        return torch.cuda.default_stream(device)
+    return torch.cuda.ExternalStream(stream, device)  # type: ignore[no-untyped-call]
 
 
 @dataclass

@@ -14,6 +14,7 @@ from isal import isal_zlib
 from numba import njit
 
 from torchparity.kernels.arenas.contract import PendingReadings
+from torchparity.kernels.layouts import Layout
 from torchparity.kernels.measured_rows import MeasuredRows, Reading
 from torchparity.kernels.numba_loops import blocks
 from torchparity.kernels.numba_loops.cores import PARALLEL_FROM, cores
@@ -62,7 +63,12 @@ class HostArena:
         self._results: list[_Results] = []
         self._single: list[tuple[int, int]] = []  # tensors of one element: their index and the element's bits
 
-    def add(self, tensor: torch.Tensor, address: int, count: int, dtype: str, owner: Any) -> None:
+    def layout_of(self, dtype: str, shape: tuple[int, ...], stride: tuple[int, ...], address: int) -> Layout | None:
+        return None
+
+    def add(
+        self, tensor: torch.Tensor, address: int, count: int, dtype: str, owner: Any, layout: Layout | None = None
+    ) -> None:
         self._owners.append(owner)
         if count == 1:  # reading it takes less time than a compiled call
             self._single.append((len(self._counts), ctypes.c_uint32.from_address(address).value))

@@ -12,6 +12,7 @@ import torch
 from torchparity.kernels import row
 from torchparity.kernels.arenas.contract import PendingReadings
 from torchparity.kernels.arenas.device_signs import DeviceSigns
+from torchparity.kernels.layouts import Layout
 from torchparity.kernels.measured_rows import MeasuredRows, Reading
 from torchparity.kernels.statistics import statistics_of_row
 from torchparity.records import Statistics
@@ -48,7 +49,12 @@ class PortableArena:
         self._measured: list[_Measured] = []
         self._signs: dict[torch.device, DeviceSigns] = {}
 
-    def add(self, tensor: torch.Tensor, address: int, count: int, dtype: str, owner: Any) -> None:
+    def layout_of(self, dtype: str, shape: tuple[int, ...], stride: tuple[int, ...], address: int) -> Layout | None:
+        return None
+
+    def add(
+        self, tensor: torch.Tensor, address: int, count: int, dtype: str, owner: Any, layout: Layout | None = None
+    ) -> None:
         flat = tensor.detach().reshape(-1)
         if tensor.device not in self._signs:
             self._signs[tensor.device] = DeviceSigns(tensor.device, self._wide)

@@ -16,6 +16,7 @@ from torchparity.kernels.triton_launch.chunks import in_threads
 from torchparity.kernels.triton_launch.halves import whole_blocks_of_halves
 from torchparity.kernels.triton_launch.sketch_signs import place_words, sign_matrix
 from torchparity.kernels.triton_launch.sketch_sums import COLUMNS, sketch_sums
+from torchparity.kernels.triton_launch.strides import elements
 
 _BLOCK, _THREADS = tl.constexpr(chunks.BLOCK), tl.constexpr(chunks.THREADS)
 _REST = tl.constexpr(2048)  # elements at a time of what is no whole block, or is read with care
@@ -57,8 +58,9 @@ def _add_block(
 
 @triton.jit
 def _blocks(
-    numbers, first, begin, end, scale, places, sketch, total, squares, largest, smallest, zeros,
-    KIND: tl.constexpr, BLOCK: tl.constexpr, VECTOR: tl.constexpr, MASKED: tl.constexpr, CAREFUL: tl.constexpr,
+    numbers, first, begin, end, layout, scale, places, sketch, total, squares, largest, smallest, zeros,
+    STRIDED: tl.constexpr, KIND: tl.constexpr, BLOCK: tl.constexpr, VECTOR: tl.constexpr,
+    MASKED: tl.constexpr, CAREFUL: tl.constexpr,
 ):  # fmt: skip
     """Add the blocks of a part of a chunk to the sums of a program."""
     GROUPS: tl.constexpr = BLOCK // _GROUP
@@ -66,8 +68,8 @@ def _blocks(
     sums = tl.zeros([GROUPS, _COLUMNS], tl.float32)
     for start in range(begin, end, BLOCK):
         inside = start + lanes < end
-        elements = numbers + first + start + lanes
-        value = tl.load(elements, mask=inside, other=0.0) if MASKED else tl.load(elements)
+        pointers = elements(numbers, first + start + lanes, layout, STRIDED, VECTOR)
+        value = tl.load(pointers, mask=inside, other=0.0) if MASKED else tl.load(pointers)
         sums, total, squares, largest, smallest, zeros = _add_block(
             value, inside, scale, places, first + start, sums, total, squares, largest, smallest, zeros,
             KIND, VECTOR, MASKED, CAREFUL,
@@ -78,8 +80,8 @@ def _blocks(
 
 @triton.jit
 def _pass(
-    numbers, first, length, row, scale,
-    KIND: tl.constexpr, VECTOR: tl.constexpr, IN_PAIRS: tl.constexpr, CAREFUL: tl.constexpr,
+    numbers, first, length, layout, row, scale,
+    STRIDED: tl.constexpr, KIND: tl.constexpr, VECTOR: tl.constexpr, IN_PAIRS: tl.constexpr, CAREFUL: tl.constexpr,
 ):  # fmt: skip
     """Store the sums of a chunk; return the scale of the numbers if it has to be read again with care, else 0."""
     VECTORS: tl.constexpr = _GROUP // VECTOR
@@ -96,17 +98,17 @@ def _pass(
         whole = whole * 0
     elif IN_PAIRS and VECTOR == _VECTOR_OF_HALVES:
         sketch, total, squares, largest, smallest, zeros = whole_blocks_of_halves(
-            numbers, first, whole, places, total, squares, zeros, KIND
+            numbers, first, whole, layout, places, total, squares, zeros, STRIDED, KIND
         )
     else:
         sketch, total, squares, largest, smallest, zeros = _blocks(
-            numbers, first, 0, whole, scale, places, sketch, total, squares, largest, smallest, zeros,
-            KIND, _BLOCK, VECTOR, False, False,
+            numbers, first, 0, whole, layout, scale, places, sketch, total, squares, largest, smallest, zeros,
+            STRIDED, KIND, _BLOCK, VECTOR, False, False,
         )  # fmt: skip
     if whole < length:
         sketch, total, squares, largest, smallest, zeros = _blocks(
-            numbers, first, whole, length, scale, places, sketch, total, squares, largest, smallest, zeros,
-            KIND, _REST, VECTOR, True, CAREFUL,
+            numbers, first, whole, length, layout, scale, places, sketch, total, squares, largest, smallest, zeros,
+            STRIDED, KIND, _REST, VECTOR, True, CAREFUL,
         )  # fmt: skip
     return _store_sums(row, sketch, total, squares, largest, smallest, zeros, KIND)
 
@@ -137,14 +139,15 @@ def _store_sums(row, sketch, total, squares, largest, smallest, zeros, KIND: tl.
 
 
 @triton.jit
-def _store_counts(numbers, first, length, row):
+def _store_counts(numbers, first, length, layout, row, STRIDED: tl.constexpr, VECTOR: tl.constexpr):
     """Store how many numbers of a chunk are nan, inf and -inf."""
     lanes = tl.arange(0, _COUNTED)
     nans = tl.zeros([_COUNTED], tl.int32)
     infs = tl.zeros([_COUNTED], tl.int32)
     negative = tl.zeros([_COUNTED], tl.int32)
     for start in range(0, length, _COUNTED):
-        value = tl.load(numbers + first + start + lanes, mask=start + lanes < length, other=0.0).to(tl.float32)
+        pointers = elements(numbers, first + start + lanes, layout, STRIDED, VECTOR)
+        value = tl.load(pointers, mask=start + lanes < length, other=0.0).to(tl.float32)
         nans += (value != value).to(tl.int32)
         infs += (value == float("inf")).to(tl.int32)
         negative += (value == float("-inf")).to(tl.int32)
@@ -155,13 +158,14 @@ def _store_counts(numbers, first, length, row):
 
 @triton.jit
 def measure_floats(
-    numbers, first, length, row, KIND: tl.constexpr, SIZE: tl.constexpr, ALIGNED: tl.constexpr, IN_PAIRS: tl.constexpr
-):
+    numbers, first, length, layout, row,
+    STRIDED: tl.constexpr, KIND: tl.constexpr, SIZE: tl.constexpr, ALIGNED: tl.constexpr, IN_PAIRS: tl.constexpr,
+):  # fmt: skip
     """Store the row of a chunk of numbers of SIZE bytes; IN_PAIRS where the device computes with two in a register."""
     VECTOR: tl.constexpr = 16 // SIZE if ALIGNED else 1  # neighbours that a thread loads at a time
-    scale = _pass(numbers, first, length, row, 1.0, KIND, VECTOR, IN_PAIRS, False)
+    scale = _pass(numbers, first, length, layout, row, 1.0, STRIDED, KIND, VECTOR, IN_PAIRS, False)
     if scale > 0:
         tl.debug_barrier()  # the same words are stored again
-        _pass(numbers, first, length, row, scale, KIND, VECTOR, IN_PAIRS, True)
+        _pass(numbers, first, length, layout, row, scale, STRIDED, KIND, VECTOR, IN_PAIRS, True)
         tl.debug_barrier()
-        _store_counts(numbers, first, length, row)
+        _store_counts(numbers, first, length, layout, row, STRIDED, VECTOR)

@@ -1,8 +1,8 @@
 """Whole blocks of bfloat16 or float16, two numbers in a register: half the instructions that `floats.py` needs.
 
 Extremes and zeros are those of pairs. Eight neighbours, and their squares, are added up in float32, those sums in
-float64. That is exact for the sum of numbers of 8 or 11 bits unless they differ by orders of magnitude; squares are off
-by a hundred-millionth at most in what was measured (docs/decisions/0027). A device before `chunks.PAIRS_SINCE` lacks
+float64. That is exact for the sum of numbers of 8 or 11 bits unless they differ by orders of magnitude; a norm is off by
+a ten-millionth at most (docs/decisions/0027). A device before `chunks.PAIRS_SINCE` lacks
 the instructions: an A100 neither adds, multiplies nor compares pairs of bfloat16.
 """
 
@@ -14,6 +14,7 @@ from torchparity.kernels import signs
 from torchparity.kernels.triton_launch import chunks
 from torchparity.kernels.triton_launch.chunks import in_threads
 from torchparity.kernels.triton_launch.sketch_sums import COLUMNS, sketch_sums
+from torchparity.kernels.triton_launch.strides import elements
 
 LEAST = 2.0**-82  # squares of bfloat16 numbers vanish in float32 where all are smaller, even when they are scaled
 VECTOR = 8  # neighbours that a thread loads at a time
@@ -64,7 +65,9 @@ def _by_vector(joined):
 
 
 @triton.jit
-def whole_blocks_of_halves(numbers, first, whole, places, total, squares, zeros, KIND: tl.constexpr):
+def whole_blocks_of_halves(
+    numbers, first, whole, layout, places, total, squares, zeros, STRIDED: tl.constexpr, KIND: tl.constexpr
+):
     """Add the first `whole` elements of a chunk, all of whole blocks, to sums; return those, sketch and extremes."""
     lanes = tl.arange(0, _GROUPS)[:, None] * _GROUP + tl.arange(0, _GROUP)[None, :]
     element = tl.bfloat16 if KIND == _BFLOAT16 else tl.float16
@@ -72,7 +75,7 @@ def whole_blocks_of_halves(numbers, first, whole, places, total, squares, zeros,
     high = tl.full([_ROWS, _GROUP], float("-inf"), element)
     low = tl.full([_ROWS, _GROUP], float("inf"), element)
     for start in range(0, whole, _BLOCK):
-        value = tl.load(numbers + first + start + lanes)
+        value = tl.load(elements(numbers, first + start + lanes, layout, STRIDED, _VECTOR))
         sums += sketch_sums(value, places, first + start, KIND)
         high = _of_pairs(high, _joined_rows(value, "max", KIND), "max", KIND)
         low = _of_pairs(low, _joined_rows(value, "min", KIND), "min", KIND)

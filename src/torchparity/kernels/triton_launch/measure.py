@@ -68,7 +68,7 @@ def _measured(
     length = tl.minimum(chunk, count - first)
     numbers = _typed(address, KIND, ALIGNED)
     if KIND <= _FLOAT8_E5M2:
-        measure_floats(numbers, first, length, row, KIND, SIZE, ALIGNED, IN_PAIRS)
+        measure_floats(numbers, first, length, (), row, False, KIND, SIZE, ALIGNED, IN_PAIRS)
     else:
         measure_integers(numbers, first, length, row)
     if CHECKSUM:
@@ -124,3 +124,32 @@ def measure_many(
     address = tl.load(starts + rows + tensor, cache_modifier=".cv")
     count = tl.load(starts + 2 * rows + tensor, cache_modifier=".cv")
     _measured(address, count, part, row, checksum, tables, KIND, ALIGNED, CHECKSUM, SIZE, IN_PAIRS)
+
+
+@triton.jit(
+    do_not_specialize=[
+        *("address0", "address1", "address2", "count", "run_factor", "run_shift", "row_factor", "row_shift"),
+        *("plane_factor", "plane_shift", "after_run", "after_row", "after_plane", "results"),
+    ]
+)
+def measure_strided(
+    address0, address1, address2, count, run_factor, run_shift, row_factor, row_shift, plane_factor, plane_shift,
+    after_run, after_row, after_plane, results,
+    KIND: tl.constexpr, SIZE: tl.constexpr, IN_PAIRS: tl.constexpr,
+):  # fmt: skip
+    """Measure one chunk of one of three tensors of the same count and layout, of which the last may not be there."""
+    program = tl.program_id(0).to(tl.int64)
+    row = results.to(tl.pointer_type(tl.float64)) + program * _FIELDS
+    programs = device_programs_of(count)
+    address, part = address0, program
+    if program >= 2 * programs:
+        address, part = address2, program - 2 * programs
+    elif program >= programs:
+        address, part = address1, program - programs
+    chunk = device_chunk_of(count)
+    first = part * chunk
+    length = tl.minimum(chunk, count - first)
+    layout = (
+        run_factor, run_shift, row_factor, row_shift, plane_factor, plane_shift, after_run, after_row, after_plane,
+    )  # fmt: skip
+    measure_floats(_typed(address, KIND, True), first, length, layout, row, True, KIND, SIZE, True, IN_PAIRS)

@@ -25,12 +25,13 @@ class _DeviceArena:
 
 
 class ArenaSlot:
-    """Measures tensors of one dtype on one device; `add` and `add_all` are those of the arena."""
+    """Measures tensors of one dtype on one device; `add`, `add_all` and `layout_of` are those of the arena."""
 
-    __slots__ = ("add", "add_all", "dtype", "is_zero_copy", "itemsize")
+    __slots__ = ("add", "add_all", "dtype", "is_zero_copy", "itemsize", "layout_of")
 
     def __init__(self, arena: Arena, dtype: torch.dtype) -> None:
         self.add, self.add_all, self.is_zero_copy = arena.add, arena.add_all, arena.is_zero_copy
+        self.layout_of = arena.layout_of
         self.dtype, self.itemsize = name_of(dtype), dtype.itemsize
 
 

@@ -262,7 +262,8 @@ class MeasurementCache:
     ) -> ObservedTensor | None:
         """Queue a tensor for a zero-copy arena, as nearly all can be; None where it needs a closer look.
 
-        Of a tensor that is not contiguous a copy is queued: checksums and sketches go by the order of the elements.
+        Of a strided tensor that no arena reads in place a copy is queued: checksums and sketches go by the order of the
+        elements.
         """
         device = tensor.device
         try:
@@ -287,11 +288,12 @@ class MeasurementCache:
         measurement = self._measurements.get(of_values)
         if measurement is None:
             measurement = self._measurements[of_values] = Measurement()
-            if not is_contiguous:
+            layout = None if is_contiguous else arena.layout_of(arena.dtype, shape, stride, address)
+            if not is_contiguous and layout is None:
                 tensor = tensor.detach().contiguous()
                 address = tensor.data_ptr()
             self._queued.append(tensor)
-            arena.add(tensor, address, count, arena.dtype, measurement)
+            arena.add(tensor, address, count, arena.dtype, measurement, layout)
         source, in_place = self._sources[storage._cdata], arena if is_contiguous else None
         observed = ObservedTensor(dtype, shape, requires_grad, measurement, None, in_place, count, source)
         self._observed[generation, version, offset, shape, stride, dtype, requires_grad, False, False] = observed
