@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
 
 import torch
 
 from torchparity.calls import attempted
-from torchparity.kernels.compiled_kernel import ANY_INTEGER, compiled_kernel
+from torchparity.kernels.compiled_kernel import ANY_INTEGER, CompiledKernel, compiled_kernel
 
 _DTYPES = frozenset({torch.float16, torch.bfloat16, torch.float32})
 _BLOCK = 2048
 _WARPS = 4
 _MOST_PROGRAMS = 2112
 _ALIGNMENT = 16  # bytes that a thread loads at a time
-
-Launch = Callable[[int, int, int, int, float, int], None]  # addresses, count, floor, programs
+_ZEROS = 256  # that are made together
 
 
 def fused_deviation(original: torch.Tensor, perturbed: torch.Tensor, floor: float) -> torch.Tensor | None:
@@ -26,31 +24,49 @@ def fused_deviation(original: torch.Tensor, perturbed: torch.Tensor, floor: floa
     original, perturbed = original.contiguous(), perturbed.contiguous()
     addresses = original.data_ptr(), perturbed.data_ptr()
     is_aligned = not (addresses[0] % _ALIGNMENT or addresses[1] % _ALIGNMENT)
-    launch = _launcher(original.get_device(), original.dtype, perturbed.dtype, is_aligned)
-    if launch is None:
+    kernel = _kernel(original.get_device(), original.dtype, perturbed.dtype, is_aligned)
+    if kernel is None:
         return None
-    largest = torch.zeros((), device=original.device)
+    stream = torch._C._cuda_getCurrentRawStream(original.get_device())
+    largest = _zeros(original.device, stream).take()
     count = original.numel()
-    launch(*addresses, largest.data_ptr(), count, floor, min(-(-count // _BLOCK), _MOST_PROGRAMS))
+    programs = min(-(-count // _BLOCK), _MOST_PROGRAMS)
+    kernel.launch(programs, stream, (*addresses, largest.data_ptr(), count, floor))
     return largest
 
 
+class _Zeros:
+    """Zeros on one stream of a device: making each alone would take a launch."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._left: list[torch.Tensor] = []
+
+    def take(self) -> torch.Tensor:
+        """Return a zero that nobody else has, on the stream that is current."""
+        try:
+            return self._left.pop()
+        except IndexError:  # as well where another thread took the last
+            first, *others = torch.zeros(_ZEROS, device=self._device).unbind()
+            self._left += others
+            return first
+
+
 @cache
-def _launcher(index: int, original: torch.dtype, perturbed: torch.dtype, is_aligned: bool) -> Launch | None:
-    """Return what launches the kernel for two dtypes; None where Triton is missing or cannot compile it."""
-    launch = attempted(lambda: _compiled(index, original, perturbed, is_aligned))
-    return None if isinstance(launch, Exception) else launch
+def _zeros(device: torch.device, stream: int) -> _Zeros:
+    return _Zeros(device)
 
 
-def _compiled(index: int, original: torch.dtype, perturbed: torch.dtype, is_aligned: bool) -> Launch:
+@cache
+def _kernel(index: int, original: torch.dtype, perturbed: torch.dtype, is_aligned: bool) -> CompiledKernel | None:
+    """Return the kernel for two dtypes; None where Triton is missing or cannot compile it."""
+    kernel = attempted(lambda: _compiled(index, original, perturbed, is_aligned))
+    return None if isinstance(kernel, Exception) else kernel
+
+
+def _compiled(index: int, original: torch.dtype, perturbed: torch.dtype, is_aligned: bool) -> CompiledKernel:
     from torchparity.perturb.triton_launch import deviations  # Triton takes a second to import
 
     kinds = {torch.float32: deviations.FLOAT32, torch.float16: deviations.FLOAT16, torch.bfloat16: deviations.BFLOAT16}
     constants = kinds[original], kinds[perturbed], is_aligned, _BLOCK
-    kernel = compiled_kernel(deviations.largest_deviation, (*(ANY_INTEGER,) * 4, 1.0), constants, index, warps=_WARPS)
-
-    def launch(left: int, right: int, largest: int, count: int, floor: float, programs: int) -> None:
-        stream = torch._C._cuda_getCurrentRawStream(index)
-        kernel.launch(programs, stream, (left, right, largest, count, floor))
-
-    return launch
+    return compiled_kernel(deviations.largest_deviation, (*(ANY_INTEGER,) * 4, 1.0), constants, index, warps=_WARPS)

@@ -1,9 +1,9 @@
 """Whole blocks of bfloat16 or float16, two numbers in a register: half the instructions that `floats.py` needs.
 
 Extremes and zeros are those of pairs. Eight neighbours, and their squares, are added up in float32, those sums in
-float64. That is exact for the sum of numbers of 8 or 11 bits unless they differ by orders of magnitude; a norm is off by
-a ten-millionth at most (docs/decisions/0027). A device before `chunks.PAIRS_SINCE` lacks
-the instructions: an A100 neither adds, multiplies nor compares pairs of bfloat16.
+float64. That is exact for the sum of numbers of 8 or 11 bits unless they differ by orders of magnitude; a norm is off
+by a ten-millionth at most (docs/decisions/0027). A device before `chunks.PAIRS_SINCE` lacks the instructions: an A100
+neither adds, multiplies nor compares pairs of bfloat16.
 """
 
 # Triton reads annotations, so they are not postponed here, and types are Triton's own.
