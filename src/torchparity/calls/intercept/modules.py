@@ -56,9 +56,10 @@ def named_modules(models: nn.Module | Sequence[nn.Module]) -> list[tuple[nn.Modu
     several = not isinstance(models, nn.Module)
     named: dict[int, tuple[nn.Module, str]] = {}
     for index, model in enumerate([models] if isinstance(models, nn.Module) else models):
+        family = f"Module.{index}." if several else "Module."
         for path, module in model.named_modules():
-            parts = ["Module", str(index) if several else "", path, type(module).__name__]
-            named.setdefault(id(module), (module, ".".join(part for part in parts if part)))
+            inside = f"{family}{path}." if path else family
+            named.setdefault(id(module), (module, inside + type(module).__name__))
     return list(named.values())
 
 
@@ -93,12 +94,13 @@ class ModuleInterceptor:
         """Hook every module, or the outermost; those that are hooked already stay as they are."""
         self._attached_in = threading.get_ident()
         outermost = {id(model) for model in ([models] if isinstance(models, nn.Module) else models)}
+        needs_parents = self._dispatcher.needs_parents
         for module, name in named_modules(models):
             if not takes_hooks(module):
                 self._scripted.setdefault(name.rpartition(".")[0])
             elif self.name_of(module) is None:
                 self._names[id(module)] = weakref.ref(module), name
-                if self._dispatcher.needs_parents or id(module) in outermost:
+                if needs_parents or id(module) in outermost:
                     self._hook(module, name)
 
     def sentences(self) -> list[str]:
