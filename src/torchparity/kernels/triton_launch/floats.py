@@ -74,7 +74,8 @@ def _blocks(
             value, inside, scale, places, first + start, sums, total, squares, largest, smallest, zeros,
             KIND, VECTOR, MASKED, CAREFUL,
         )  # fmt: skip
-    sketch += tl.sum(sums.to(tl.float64), axis=0) / scale
+    added = tl.sum(sums.to(tl.float64), axis=0)
+    sketch += added / scale if CAREFUL else added
     return sketch, total, squares, largest, smallest, zeros
 
 

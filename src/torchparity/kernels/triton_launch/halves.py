@@ -85,6 +85,6 @@ def whole_blocks_of_halves(
         total += tl.sum(tl.sum(in_threads(number, _VECTOR), axis=3).to(tl.float64), axis=0)
         squares += tl.sum(tl.sum(in_threads(number * number, _VECTOR), axis=3).to(tl.float64), axis=0)
     if KIND == _BFLOAT16:
-        total, squares = total / _UP, squares / (_UP * _UP)
+        total, squares = total * (1 / _UP), squares * (1 / (_UP * _UP))
     sketch = tl.sum(sums.to(tl.float64), axis=0)
     return sketch, total, squares, tl.max(_by_vector(high), axis=2), tl.min(_by_vector(low), axis=2), zeros
