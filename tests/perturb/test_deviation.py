@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from torchparity.perturb.deviation import largest_deviation
+from torchparity.perturb.fused_deviation import Zeros
 
 NAN, INF = math.nan, math.inf
 
@@ -127,3 +128,20 @@ def test_what_is_not_finite_is_infinitely_far_on_a_device_too(left, right, cuda)
     original[4999], perturbed[4999] = left, right
 
     assert largest_deviation(original, perturbed).item() == INF
+
+
+def test_zeros_for_kernels_are_float32_and_each_its_own_whatever_the_user_has_set():
+    zeros = Zeros(torch.device("cpu"))
+    torch.set_default_dtype(torch.bfloat16)
+    try:
+        with torch.inference_mode():
+            taken = [zeros.take() for _ in range(3)]
+    finally:
+        torch.set_default_dtype(torch.float32)
+    taken += [zeros.take() for _ in range(600)]
+    for place, zero in enumerate(taken):
+        zero += place
+
+    assert {zero.dtype for zero in taken} == {torch.float32}
+    assert not any(zero.is_inference() for zero in taken)
+    assert [zero.item() for zero in taken] == list(range(603))

@@ -14,7 +14,7 @@ _BLOCK = 2048
 _WARPS = 4
 _MOST_PROGRAMS = 2112
 _ALIGNMENT = 16  # bytes that a thread loads at a time
-_ZEROS = 256  # that are made together
+_ZEROS = 256  # zeros that are made together
 
 
 def fused_deviation(original: torch.Tensor, perturbed: torch.Tensor, floor: float) -> torch.Tensor | None:
@@ -35,26 +35,27 @@ def fused_deviation(original: torch.Tensor, perturbed: torch.Tensor, floor: floa
     return largest
 
 
-class _Zeros:
-    """Zeros on one stream of a device: making each alone would take a launch."""
+class Zeros:
+    """Zeros of float32 for the kernels of one stream: making each alone would take a launch."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
         self._left: list[torch.Tensor] = []
 
     def take(self) -> torch.Tensor:
-        """Return a zero that nobody else has, on the stream that is current."""
+        """Return a zero that nobody else has; those that are made now are made on the current stream."""
         try:
             return self._left.pop()
         except IndexError:  # as well where another thread took the last
-            first, *others = torch.zeros(_ZEROS, device=self._device).unbind()
+            with torch.inference_mode(False):  # they outlive the user's block
+                first, *others = torch.zeros(_ZEROS, dtype=torch.float32, device=self._device).unbind()
             self._left += others
             return first
 
 
 @cache
-def _zeros(device: torch.device, stream: int) -> _Zeros:
-    return _Zeros(device)
+def _zeros(device: torch.device, stream: int) -> Zeros:
+    return Zeros(device)
 
 
 @cache
