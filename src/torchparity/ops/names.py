@@ -103,7 +103,7 @@ def nearest_function(text: str) -> str:
     family, dot, _ = text.partition(".")
     families = [each for each in _LISTED if not dot or each.lower() == family.lower()]
     known = [name for each in families for name in _names_of_listed(each)]
-    if not known or any(text.lower() in name.lower() for name in known):
+    if not known or any(text.lower() in name.lower() for name in known) or is_function_of_torch(text):
         return ""
     names = dict.fromkeys(name.partition(".")[2] for name in known)
     return nearest(text.rpartition(".")[2], [name for name in names if not name.startswith("_")])
