@@ -169,6 +169,28 @@ def test_a_long_product_summed_in_bfloat16_is_wrong(tmp_path):
     assert row["verdict"] == "wrong"
 
 
+def test_a_product_of_numbers_of_either_sign_summed_in_bfloat16_is_wrong(tmp_path):
+    left, right = (values(8, 4096, low=-1.0, seed=seed).bfloat16() for seed in (1, 2))
+
+    with wrong_kernel("mm", product_in_bfloat16):
+        wrong = measured(tmp_path / "wrong", torch.matmul, left, right.T)
+    sound = measured(tmp_path / "sound", torch.matmul, left, right.T)
+
+    assert (wrong["verdict"], sound["verdict"]) == ("wrong", "sound")
+
+
+def test_numbers_too_small_for_their_dtype_are_not_wrong(tmp_path):
+    moments = torch.zeros(64, dtype=torch.float16)
+    gradients = values(64, low=1e-4, high=3e-3, seed=3).half()
+
+    with perturbing(tmp_path, significance=4):
+        moments.addcmul_(gradients, gradients, value=0.001)  # 1e-11 to 9e-9, where the least of float16 is 6e-8
+        moments.addcmul_(gradients, gradients, value=0.1)
+
+    rows = [row for row in rows_in(tmp_path, "significance.csv") if row["kind"] == "api"]
+    assert [row["verdict"] for row in rows] == ["sound"]
+
+
 def test_a_step_is_ranked_by_api_and_by_module(tmp_path, capsys):
     model = torch.nn.Sequential(torch.nn.Linear(N, N), torch.nn.LayerNorm(N))
     debugger = PrecisionDebugger(task="free_benchmark", dump_path=tmp_path, significance=4)
