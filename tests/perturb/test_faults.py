@@ -74,6 +74,46 @@ def test_a_reduction_that_is_not_deterministic_is_found_by_no_change(tmp_path):
     assert names(tmp_path / "wrong") == ["Torch.sum.0.forward"]
 
 
+def test_a_reduction_that_is_not_deterministic_by_last_bits_alone_is_told(tmp_path, capsys):
+    own = np.random.default_rng(0)
+
+    def total(values, dtype=None):
+        return torch.tensor(np.add.accumulate(values.numpy()[own.permutation(values.numel())])[-1])
+
+    values = torch.rand(3000)
+    with wrong_kernel("sum", total), perturbing(tmp_path, pert_mode="no_change"):
+        totals = {torch.sum(values).item() for _ in range(10)}
+
+    said = capsys.readouterr().out
+    assert len(totals) > 1
+    assert names(tmp_path) == []
+    assert "not deterministic, but within the thresholds: Torch.sum by " in said
+
+
+def test_the_closing_line_names_the_farthest_and_what_was_added_to(tmp_path, capsys):
+    def cancel():
+        with perturbing(tmp_path, pert_mode="bit_noise", list=["sub"]):
+            torch.sub(torch.tensor([1.0, 3.0]), torch.tensor([1.0002, 2.0]))
+        return capsys.readouterr().out
+
+    first, second = cancel(), cancel()
+
+    assert "1 result beyond the thresholds, the farthest Torch.sub.0.forward in step 0, off by 0.00" in first
+    assert "earlier" not in first
+    assert "rows were added to those of an earlier training in free_benchmark.csv; see " in second
+
+
+VALUES = torch.rand(3)
+
+
+def test_a_check_of_nothing_says_so(tmp_path, capsys):
+    with perturbing(tmp_path, pert_mode="improve_precision"):
+        torch.exp(VALUES)
+
+    said = capsys.readouterr().out
+    assert said.startswith("torchparity: nothing was checked with improve_precision; 1 call left out: ")
+
+
 @pytest.mark.parametrize("mode", ["bit_noise", "add_noise"])
 def test_cancellation_in_a_hand_written_variance_is_found_by_noise(mode, tmp_path):
     statistics = types.SimpleNamespace(

@@ -42,10 +42,10 @@ def test_training_is_bit_identical_and_sound_float32_gives_no_row(name, mode, st
     for part in bare[name]:
         assert same(state[part], bare[name][part]), part
     said = capsys.readouterr().out
-    assert said.startswith("torchparity: perturbed ") and " raised " not in said
+    assert said.startswith(("torchparity: perturbed ", "torchparity: nothing was checked ")) and " raised " not in said
     assert not caplog.records, caplog.text
     if mode in ("bit_noise", "add_noise", "no_change", "to_cpu"):
-        assert not said.startswith("torchparity: perturbed 0 calls")
+        assert not said.startswith("torchparity: nothing was checked")
     if name != "autocast":  # all others compute in float32
         assert rows_in(tmp_path) == []
 

@@ -25,8 +25,8 @@ def fragile(values=FRAGILE):
     ("fields", "said"),
     [
         pytest.param({"scope": ["Torch.sub.0.forward"], "list": ["sub"]}, "not both", id="scope-and-list"),
-        pytest.param({"fuzz_device": "cpu"}, "fuzz_device 'cpu' and pert_mode 'to_cpu' go together", id="cpu"),
-        pytest.param({"pert_mode": "to_cpu"}, "fuzz_device 'cpu' and pert_mode 'to_cpu' go together", id="to-cpu"),
+        pytest.param({"fuzz_device": "cpu"}, "fuzz_device is 'cpu', so pert_mode must be 'to_cpu'", id="cpu"),
+        pytest.param({"pert_mode": "to_cpu"}, "pert_mode is 'to_cpu', so fuzz_device must be 'cpu'", id="to-cpu"),
         pytest.param(
             {"handler_type": "fix", "pert_mode": "bit_noise"},
             "'fix' works with pert_mode 'improve_precision'",

@@ -56,9 +56,11 @@ def _check_free_benchmark(block: FreeBenchmarkTask, source: str) -> None:
     if "" in block.list:
         raise ConfigError(f"{where}.list has an empty text, which every name contains; leave 'list' out for all.")
     if (block.fuzz_device == "cpu") != (block.pert_mode == "to_cpu"):
-        raise ConfigError(
-            f"{where}: fuzz_device 'cpu' and pert_mode 'to_cpu' go together; one is set without the other."
-        )
+        if block.pert_mode == "to_cpu":
+            raise ConfigError(
+                f"{where}: pert_mode is 'to_cpu', so fuzz_device must be 'cpu', not {block.fuzz_device!r}."
+            )
+        raise ConfigError(f"{where}: fuzz_device is 'cpu', so pert_mode must be 'to_cpu', not {block.pert_mode!r}.")
     if block.handler_type == "fix" and block.pert_mode not in ("improve_precision", "to_cpu"):
         raise ConfigError(f"{where}: handler_type 'fix' works with pert_mode 'improve_precision' or 'to_cpu' only.")
     if block.raise_float32 and block.pert_mode != "improve_precision":

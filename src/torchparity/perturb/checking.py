@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -28,6 +28,7 @@ from torchparity.perturb.verdicts import Measured, Stage, Verdicts
 from torchparity.text import counted
 
 _MOST_REASONS = 5
+_MOST_NAMED = 5
 _NO_TENSOR = "its result has no tensor to compare"
 _NUMBERS = frozenset({"item", "tolist", "__bool__", "__int__", "__float__", "__complex__", "__index__"})
 # Results that say where something is: of equal elements they may name any.
@@ -142,11 +143,28 @@ def add_all(
 def check_sentences(verdicts: Verdicts, calls: SelectedCalls) -> list[str]:
     """Return what came of a check: how many calls were perturbed, how many deviate, and what was left out."""
     rows = verdicts.table.rows if verdicts.table is not None else 0
+    if not verdicts.perturbed and not rows:
+        return [f"nothing was checked with {verdicts.mode}", *left_out_sentences(verdicts, calls)]
+    beyond = f"{counted(rows, 'result')} beyond the thresholds"
+    if verdicts.farthest is not None:
+        measured, deviation = verdicts.farthest
+        beyond += f", the farthest {measured.name} in step {measured.step}, off by {deviation:.3g}"
     return [
         f"perturbed {counted(verdicts.perturbed, 'call')} with {verdicts.mode}",
-        f"{counted(rows, 'result')} beyond the thresholds",
+        beyond,
+        *_unequal(verdicts.unequal),
         *left_out_sentences(verdicts, calls),
     ]
+
+
+def _unequal(unequal: Mapping[str, float]) -> list[str]:
+    """Return one part of a sentence on APIs that are not deterministic, by less than the thresholds."""
+    if not unequal:
+        return []
+    worst = sorted(unequal, key=unequal.__getitem__, reverse=True)
+    named = [f"{api} by {unequal[api]:.3g}" for api in worst[:_MOST_NAMED]]
+    others = [f"{len(worst) - _MOST_NAMED} more"] if len(worst) > _MOST_NAMED else []
+    return [f"not deterministic, but within the thresholds: {', '.join([*named, *others])}"]
 
 
 def left_out_sentences(verdicts: Verdicts, calls: SelectedCalls) -> list[str]:

@@ -51,6 +51,8 @@ class Verdicts:
         self._warned_of: set[str] = set()
         self.perturbed = 0
         self.cancelled = Counter[str]()
+        self.farthest: tuple[Measured, float] | None = None  # of the rows
+        self.unequal: dict[str, float] = {}  # the largest deviation of each API, where inputs did not change
 
     def open(self, folder: Path, rank: int) -> None:
         """Make the file, or raise where it cannot be written."""
@@ -132,6 +134,8 @@ class Verdicts:
         threshold = threshold_of(measured.output_dtype, measured.moved)
         if self._thresholds.exceeds(measured.api, measured.step, measured.output_dtype, threshold, deviation):
             index = "" if measured.output_index is None else measured.output_index
+            if self.farthest is None or deviation > self.farthest[1]:
+                self.farthest = measured, deviation
             if self.table is not None:
                 self.table.add(
                     [
@@ -139,3 +143,5 @@ class Verdicts:
                         *(str(measured.dtype), measured.shape, index),
                     ]
                 )
+        elif deviation > 0 and self.mode == "no_change":
+            self.unequal[measured.api] = max(deviation, self.unequal.get(measured.api, 0.0))

@@ -22,6 +22,7 @@ from torchparity.recording.measuring.measurer import MeasurementOptions, Store
 from torchparity.recording.overflow.output import OverflowOutput
 from torchparity.recording.overflow.ptdbg import training_stop
 from torchparity.recording.overflow.recorder import OverflowRecorder
+from torchparity.recording.process import is_one_of_many
 from torchparity.recording.selection.requested_names import check_names, check_scope
 from torchparity.recording.selection.selection import Selection
 from torchparity.recording.step.coverage import Coverage
@@ -106,7 +107,8 @@ def open_output(
         check_names(config.free_benchmark.scope, level=level, modules=None, custom=custom)
         for sentence in perturbing.calls.doubtful(custom):
             _log.warning("torchparity: %s", sentence)
-        return PerturbOutput(perturbing, Path(config.dump_path).expanduser().absolute(), rank)
+        folder = Path(config.dump_path).expanduser().absolute()
+        return PerturbOutput(perturbing, folder, rank, is_only_rank=not is_one_of_many())
     modules = None
     if model is not None and selection.asked:
         modules = [name for module, name in named_modules(model) if takes_hooks(module)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -20,8 +21,10 @@ class PerturbOutput:
 
     is_over = False
 
-    def __init__(self, perturbing: Perturbing, folder: Path, rank: int) -> None:
+    def __init__(self, perturbing: Perturbing, folder: Path, rank: int, *, is_only_rank: bool = True) -> None:
         self._perturbing, self._folder = perturbing, folder
+        tables = folder.glob("*.csv") if is_only_rank else ()  # else another may have added its rows already
+        self._adds_to = [table.name for table in tables if _has_rows(table)]
         perturbing.open(folder, rank)
 
     def store(self, step: int, tensor: SharedTensor) -> None:
@@ -38,8 +41,19 @@ class PerturbOutput:
         failed = attempted(self._perturbing.close)
         lost = [f"the last results are not judged: {text_of(failed)}"] if isinstance(failed, Exception) else []
         said = [*self._perturbing.sentences(), *lost, *(sentence.rstrip(".") for sentence in missing)]
-        said += [f"see {self._folder}"] if self._perturbing.writes_files else []
+        if self._perturbing.writes_files:
+            said += [f"rows were added to those of an earlier training in {name}" for name in self._adds_to]
+            said.append(f"see {self._folder}")
         line = f"torchparity: {'; '.join(said)}"
         _log.info("%s", line)
         with suppress(OSError, ValueError):  # nobody reads it, or the terminal has no such letter
             print(line)  # noqa: T201 - the one line at the end
+
+
+def _has_rows(table: Path) -> bool:
+    """Tell whether a csv file has more lines than its header."""
+    try:
+        with table.open("rb") as lines:
+            return sum(1 for _ in itertools.islice(lines, 2)) > 1
+    except OSError:  # opening the table for writing will say why
+        return False
