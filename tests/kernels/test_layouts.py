@@ -65,13 +65,14 @@ def test_a_division_is_right_up_to_the_largest_number(divisor):
     "tensor",
     [
         torch.empty(64, 64).t(),  # neighbours are not neighbours in memory
-        torch.empty(64, 62)[:, :60],  # rows begin within a vector
+        torch.empty(64, 62)[:, :56],  # rows begin within a vector
         torch.empty(64, 64)[:, :60],  # a part of a vector at the end of each row
         torch.empty(64, 64)[:, ::2],
         torch.empty(4, 4, 4, 4, 4, 8).permute(4, 0, 3, 1, 2, 5),
-        torch.empty(2, 8, device="meta").expand(1 << 33, 2, 8)[:, :, :],
+        torch.empty(2, 8, device="meta").expand(1 << 31, 2, 8),
+        torch.empty(1, device="meta").as_strided((2, 8), (1 << 34, 1)),
     ],
-    ids=["transposed", "odd rows", "odd runs", "every other", "six dimensions", "beyond 32 bits"],
+    ids=["transposed", "odd rows", "odd runs", "every other", "six dimensions", "too many", "too far apart"],
 )
 def test_what_has_no_layout_is_told(tensor):
     assert layout_of(tuple(tensor.shape), tensor.stride(), 8) is None
@@ -81,3 +82,9 @@ def test_dimensions_that_can_be_one_are_one():
     narrow = torch.empty(3, 5, 7, 16, 32)[..., :16]
 
     assert layout_of(tuple(narrow.shape), narrow.stride(), 8) == layout_of((3 * 5 * 7 * 16, 16), (32, 1), 8)
+
+
+def test_the_largest_that_has_a_layout_is_just_below_the_limit():
+    assert layout_of((2, 8), ((1 << 34) - 8, 1), 8) is not None
+    assert layout_of((1 << 30, 8), (16, 1), 8) is not None
+    assert layout_of((1 << 31, 8), (16, 1), 8) is None

@@ -3,7 +3,7 @@
 The elements in the order of the tensor are vectors, of which some in a row are neighbours: a run. Runs lie in rows and
 rows in planes, each at strides of their own, so that the vector of number v is found at
 
-    v + v // a * A + v // a // b * B + v // a // b // c * C
+    v + v // a * after_run + v // a // b * after_row + v // a // b // c * after_plane
 
 The kernel divides by a factor and a shift, and computes modulo 2 ** 32 (`triton_launch/strides.py`).
 """
@@ -13,7 +13,7 @@ from __future__ import annotations
 from functools import lru_cache
 from math import prod
 
-Layout = tuple[int, ...]  # factor and shift for a, b and c, then A, B and C
+Layout = tuple[int, ...]  # factor and shift for a, b and c, then after_run, after_row and after_plane
 
 _DIMENSIONS = 4
 _MOST_VECTORS = 1 << 31
@@ -34,9 +34,9 @@ def layout_of(shape: tuple[int, ...], stride: tuple[int, ...], vector: int) -> L
     reach = sum((size - 1) * step for size, step in zip(sizes, strides, strict=True))
     if max(reach, prod(sizes)) >= _MOST_VECTORS:
         return None
-    steps = [strides[place + 1] - sizes[place] * strides[place] for place in range(_DIMENSIONS - 1)]
+    after = [strides[place + 1] - sizes[place] * strides[place] for place in range(_DIMENSIONS - 1)]
     divisions = [number for size in sizes[:-1] for number in division_by(size)]
-    return (*divisions, *(step % _WORD for step in steps))
+    return (*divisions, *(step % _WORD for step in after))
 
 
 def _collapsed(shape: tuple[int, ...], stride: tuple[int, ...]) -> tuple[list[int], list[int]]:

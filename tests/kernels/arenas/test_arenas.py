@@ -214,6 +214,22 @@ def test_the_cuda_arena_measures_strided_tensors_in_place(dtype, exact, cuda):
 
 
 @pytest.mark.gpu
+def test_a_strided_tensor_that_no_layout_leads_to_is_left_to_copying(cuda):
+    from torchparity.kernels.arenas.cuda import CudaArena
+
+    whole = torch.ones(64, 66, dtype=torch.bfloat16, device=cuda)
+    odd = torch.ones(64 * 64 + 1, dtype=torch.bfloat16, device=cuda)[1:].view(64, 64)[:, :56]
+
+    def layout(tensor, *, checksums=False):
+        arena = CudaArena(cuda, checksums=checksums)
+        return arena.layout_of(str(tensor.dtype), tuple(tensor.shape), tensor.stride(), tensor.data_ptr())
+
+    assert layout(whole[:, :56]) is layout(odd) is None
+    assert layout(torch.ones(64, 64, dtype=torch.int32, device=cuda)[:, :56]) is None
+    assert layout(torch.ones(64, 64, device=cuda)[:, :56], checksums=True) is None
+
+
+@pytest.mark.gpu
 def test_an_exact_cuda_arena_sums_halves_in_float64(cuda):
     from torchparity.kernels.arenas.cuda import CudaArena
 

@@ -1,4 +1,4 @@
-"""The arena of a CUDA device: a launch for each flush, one copy to the host for each step."""
+"""The arena of a CUDA device: few launches for each flush, one copy to the host for each step."""
 
 from __future__ import annotations
 
@@ -70,7 +70,10 @@ class CudaArena:
         self._kinds = _KINDS | (_FLOAT8 if capability >= _FLOAT8_SINCE else {})
         self._kernels = MeasuringKernels(self._index, capability, exact=exact, checksums=checksums)
         self.dtypes = frozenset(self._kinds)
-        self._keys_of = {dtype: ((*kind, False, ()), (*kind, True, ())) for dtype, kind in self._kinds.items()}
+        self._keys_of = {
+            dtype: (LaunchKey(*kind, is_aligned=False), LaunchKey(*kind, is_aligned=True))
+            for dtype, kind in self._kinds.items()
+        }
         self._strided = _STRIDED if strides.IS_SUPPORTED and not checksums else frozenset()
         self._factors = checksum_factors(device)
         self._factors_address = self._factors.data_ptr()
@@ -97,7 +100,7 @@ class CudaArena:
             self.flush()
             self._stream = stream
         key = self._keys_of[dtype][address % _ALIGNMENT == 0]
-        self._keys.append(key if layout is None else (*key[:3], (count, *layout)))
+        self._keys.append(key if layout is None else key._replace(elements=count, layout=layout))
         self._addresses.append(address)
         self._counts.append(count)
         stretch = self._stretch
@@ -130,7 +133,7 @@ class CudaArena:
         self._stretch.owners += owners
 
     def flush(self) -> None:
-        """Launch a kernel for each dtype in the queue, on the stream the tensors were added on."""
+        """Launch kernels for each kind of tensors in the queue, on the stream the tensors were added on."""
         keys, addresses, counts = self._keys, self._addresses, self._counts
         if not keys:
             return
@@ -139,8 +142,10 @@ class CudaArena:
             first_rows += self._measure(keys[0], addresses, counts)
         else:
             rows = [0] * len(keys)
-            for key in dict.fromkeys(keys):
-                numbers = [number for number, other in enumerate(keys) if other == key]
+            numbers_of: dict[LaunchKey, list[int]] = {}
+            for number, key in enumerate(keys):
+                numbers_of.setdefault(key, []).append(number)
+            for key, numbers in numbers_of.items():
                 first = self._measure(key, [addresses[n] for n in numbers], [counts[n] for n in numbers])
                 for number, row_number in zip(numbers, first, strict=True):
                     rows[number] = row_number
@@ -157,7 +162,7 @@ class CudaArena:
 
     def try_out(self) -> None:
         """Raise where this machine cannot compile or launch; waits for nothing."""
-        one = torch.ones(1, device=self._device)
+        one = torch.ones(1, dtype=torch.float32, device=self._device)
         self.add(one, one.data_ptr(), 1, "torch.float32", None)
         self.flush()
         self._stretch = self._begin()
@@ -207,8 +212,8 @@ class CudaArena:
 
     def _measure(self, key: LaunchKey, addresses: list[int], counts: list[int]) -> list[int]:
         """Launch kernels over tensors of one key; return the first row of each, counted from the stretch's begin."""
-        # Two launches take less than a table that has to be copied; strided tensors are in none.
-        if len(counts) <= 2 * FEW or key[3]:
+        # Two launches take less than a table that has to be copied; there is none for strided tensors.
+        if len(counts) <= 2 * FEW or key.layout:
             first_rows: list[int] = []
             for begin in range(0, len(counts), FEW):
                 some = slice(begin, begin + FEW)
@@ -223,13 +228,13 @@ class CudaArena:
         if self._stream not in results.streams:
             results.streams.add(self._stream)
             stream_object(self._stream, self._device).wait_event(results.filled)
-        number, used, layout = len(counts), results.used, key[3]
+        number, used = len(counts), results.used
         first_row, first_checksum = results.addresses
         rows = first_row + used * _ROW_BYTES
         checksum_row = first_checksum + (used * 4 if self._checksums else 0)
         arguments: list[int]
-        if layout:
-            arguments = [*addresses, *[0] * (FEW - number), *layout, rows]
+        if key.layout:
+            arguments = [*addresses, *[0] * (FEW - number), key.elements, *key.layout, rows]
         elif is_few:
             arguments = [0] * (2 * FEW)
             arguments[: 2 * number : 2], arguments[1 : 2 * number : 2] = addresses, counts

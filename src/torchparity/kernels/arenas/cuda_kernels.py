@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from torchparity.kernels.compiled_kernel import ANY_INTEGER, CompiledKernel, compiled_kernel
 from torchparity.kernels.layouts import Layout
 from torchparity.kernels.triton_launch import chunks
 from torchparity.kernels.triton_launch.measure import FEW, measure_few, measure_many, measure_strided
 
-# Of tensors that one launch measures: the dtype's code, an element's bytes, whether they begin at a multiple of 16
-# bytes, and of strided ones the number of elements and the layout.
-LaunchKey = tuple[int, int, bool, Layout]
+
+class LaunchKey(NamedTuple):
+    """What tensors have in common that one launch measures."""
+
+    kind: int  # the code of their dtype
+    size: int  # of an element, in bytes
+    is_aligned: bool  # they begin at multiples of 16 bytes
+    elements: int = 0  # of each, where they are strided
+    layout: Layout = ()  # where they are strided
+
 
 _REGISTERS_IN_PAIRS = 128  # of a thread at most, so that four programs fit on a processor
 _ARGUMENTS = {measure_few: 2 * FEW + 3, measure_many: 5, measure_strided: FEW + 11}
@@ -26,7 +35,7 @@ class MeasuringKernels:
 
     def kernel(self, key: LaunchKey, *, is_few: bool) -> CompiledKernel:
         """Return the kernel for some tensors."""
-        kind, size, is_aligned, layout = key
+        kind, size, is_aligned, _, layout = key
         which = (kind, is_aligned, is_few, bool(layout))
         kernel = self._compiled.get(which)
         if kernel is None:

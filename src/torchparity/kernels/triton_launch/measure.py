@@ -1,4 +1,4 @@
-"""The kernels that measure tensors on a CUDA device: every chunk of every tensor of a call in one launch.
+"""The kernels that measure tensors on a CUDA device: every chunk of several tensors in one launch.
 
 A program reads one chunk and writes one row: sums in float64, extremes, counts and the
 chunk's part of the CRC-32. Nothing is added up across programs here, so the result does not
@@ -137,7 +137,7 @@ def measure_strided(
     after_run, after_row, after_plane, results,
     KIND: tl.constexpr, SIZE: tl.constexpr, IN_PAIRS: tl.constexpr,
 ):  # fmt: skip
-    """Measure one chunk of one of three tensors of the same count and layout, of which the last may not be there."""
+    """Measure one chunk of one of three tensors of the same count and layout; the last two may not be there."""
     program = tl.program_id(0).to(tl.int64)
     row = results.to(tl.pointer_type(tl.float64)) + program * _FIELDS
     programs = device_programs_of(count)

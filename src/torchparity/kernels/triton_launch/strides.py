@@ -1,21 +1,23 @@
 """Where the elements of a tensor are: one after the other, or in runs of neighbours that strides set apart.
 
-Queries, keys and values of an attention are such runs: read in place they need no copy. Runs have a whole number of
-vectors, which is what a thread loads at a time, and so have strides. What the kernel needs to know of a strided tensor
-is its layout: nine numbers that `kernels/layouts.py` computes.
+Queries, keys and values of an attention are such runs: read in place they need no copy. A vector is what a thread loads
+at a time; runs and strides are whole numbers of vectors. What the kernel needs to know of a strided tensor is its
+layout: nine numbers that `kernels/layouts.py` computes.
 """
 
 # Triton reads annotations, so they are not postponed here, and types are Triton's own.
+import re
+
 import triton
 import triton.language as tl
 
 SINCE = (3, 3)  # the first Triton whose functions hand tuples on to others
-IS_SUPPORTED = tuple(map(int, triton.__version__.split(".")[:2])) >= SINCE
+IS_SUPPORTED = tuple(map(int, re.findall(r"\d+", triton.__version__)[:2])) >= SINCE
 
 
 @triton.jit
 def _quotient(number, factor, shift):
-    """Divide by what the host has turned into a factor and a shift; right below 2 ** 31."""
+    """Divide by what the host has turned into a factor and a shift; right below 2 ** 31, and masked beyond."""
     return (tl.umulhi(number, factor.to(tl.uint32)) + number) >> shift.to(tl.uint32)
 
 

@@ -20,6 +20,7 @@ from collections.abc import Iterable, Sequence
 import torch
 
 from torchparity.calls import PLAIN
+from torchparity.recording.measuring.arenas import ArenaSlot
 from torchparity.recording.measuring.cache_tables import CacheTables
 from torchparity.recording.measuring.geometry import (
     has_holes,
@@ -260,11 +261,7 @@ class MeasurementCache:
         requires_grad: bool,
         maker: Source | None,
     ) -> ObservedTensor | None:
-        """Queue a tensor for a zero-copy arena, as nearly all can be; None where it needs a closer look.
-
-        Of a strided tensor that no arena reads in place a copy is queued: checksums and sketches go by the order of the
-        elements.
-        """
+        """Queue a tensor for a zero-copy arena, as nearly all can be; None where it needs a closer look."""
         device = tensor.device
         try:
             arena = self._zero_copy_slots[dtype, device]
@@ -288,16 +285,32 @@ class MeasurementCache:
         measurement = self._measurements.get(of_values)
         if measurement is None:
             measurement = self._measurements[of_values] = Measurement()
-            layout = None if is_contiguous else arena.layout_of(arena.dtype, shape, stride, address)
-            if not is_contiguous and layout is None:
-                tensor = tensor.detach().contiguous()
-                address = tensor.data_ptr()
-            self._queued.append(tensor)
-            arena.add(tensor, address, count, arena.dtype, measurement, layout)
+            if is_contiguous:
+                self._queued.append(tensor)
+                arena.add(tensor, address, count, arena.dtype, measurement)
+            else:
+                self._queue_strided(arena, tensor, address, shape, stride, measurement)
         source, in_place = self._sources[storage._cdata], arena if is_contiguous else None
         observed = ObservedTensor(dtype, shape, requires_grad, measurement, None, in_place, count, source)
         self._observed[generation, version, offset, shape, stride, dtype, requires_grad, False, False] = observed
         return observed
+
+    def _queue_strided(
+        self,
+        arena: ArenaSlot,
+        tensor: torch.Tensor,
+        address: int,
+        shape: tuple[int, ...],
+        stride: tuple[int, ...],
+        measurement: Measurement,
+    ) -> None:
+        """Queue a strided tensor, or a copy where the arena cannot read it: sketches go by the order of elements."""
+        layout = arena.layout_of(arena.dtype, shape, stride, address)
+        if layout is None:
+            tensor = tensor.detach().contiguous()
+            address = tensor.data_ptr()
+        self._queued.append(tensor)
+        arena.add(tensor, address, tensor.numel(), arena.dtype, measurement, layout)
 
     def _observe_new(
         self, tensor: torch.Tensor, storage: torch.UntypedStorage, *, remember: bool, maker: Source | None
