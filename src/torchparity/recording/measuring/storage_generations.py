@@ -194,9 +194,11 @@ class StorageGenerations:
         self.lineage.end_step(step)
 
     def forget_all(self) -> None:
-        """Forget every storage: the recording is over."""
-        self.end_step(0)
+        """Forget every storage, and where it came from: the recording is over."""
         self._unpin(list(self._pins))
+        for table in (self._versions, self.current, self._sources, self._traced, self._lent):
+            table.clear()
+        self.uncacheable.clear()
 
     def _pin(self, storage: torch.UntypedStorage, address: int) -> None:
         self._pins[address] = storage._weak_ref()
