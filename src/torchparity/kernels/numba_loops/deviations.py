@@ -13,6 +13,7 @@ from numba import njit
 
 from torchparity.kernels.numba_loops.vectors import larger, smaller
 
+_BLOCK = 1 << 13  # numbers that are looked at together: they stay in the cache
 _MATH = {"reassoc", "contract", "nsz"}  # no "nnan": the sum must show a nan
 
 
@@ -54,14 +55,45 @@ def _careful(left: Any, right: Any, floor: float) -> float:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def largest(left: Any, right: Any, floor: Any) -> float:
+def _of_block(left: Any, right: Any, floor: Any) -> float:
     """Return the largest deviation of two blocks of one dtype, which `floor` has too."""
     found, total = _finite(left, right, floor)
     return float(found) if np.isfinite(total) else _careful(left, right, np.float64(floor))
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def widen(bits: Any, numbers: Any) -> None:
-    """Write bfloat16 numbers, given as bits, as those of float32."""
+def _widened(bits: Any, buffer: Any) -> Any:
+    """Return bfloat16 numbers, given as bits, as float32."""
+    words = buffer[: bits.size]
     for index in range(bits.size):
-        numbers[index] = np.uint32(bits[index]) << np.uint32(16)
+        words[index] = np.uint32(bits[index]) << np.uint32(16)
+    return words.view(np.float32)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def of_numbers(left: Any, right: Any, floor: Any) -> float:
+    """Return the largest deviation of two arrays of one dtype, which `floor` has too."""
+    best = 0.0
+    for start in range(0, left.size, _BLOCK):
+        best = max(best, _of_block(left[start : start + _BLOCK], right[start : start + _BLOCK], floor))
+    return best
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def of_bfloat16_and_float32(bits: Any, right: Any, floor: Any) -> float:
+    """Return the largest deviation of bfloat16 numbers, given as bits, and float32."""
+    buffer, best = np.empty(_BLOCK, np.uint32), 0.0
+    for start in range(0, bits.size, _BLOCK):
+        left = _widened(bits[start : start + _BLOCK], buffer)
+        best = max(best, _of_block(left, right[start : start + _BLOCK], floor))
+    return best
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def of_bfloat16(bits: Any, other_bits: Any, floor: Any) -> float:
+    """Return the largest deviation of two arrays of bfloat16 numbers, given as bits."""
+    buffers, best = np.empty((2, _BLOCK), np.uint32), 0.0
+    for start in range(0, bits.size, _BLOCK):
+        left = _widened(bits[start : start + _BLOCK], buffers[0])
+        best = max(best, _of_block(left, _widened(other_bits[start : start + _BLOCK], buffers[1]), floor))
+    return best
