@@ -47,6 +47,23 @@ def test_calls_are_perturbed_in_every_step(tmp_path):
     ]
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--pert-mode", "improve_precision"), "nothing was checked with improve_precision; "),
+        (("--list", "laeyr_norm", "--pert-mode", "bit_noise"), "nothing was checked with bit_noise; never seen: laeyr"),
+        (("--handler-type", "fix"), "nothing was replaced by improve_precision; "),
+    ],
+    ids=["float32", "misspelt", "fix"],
+)
+def test_a_check_of_nothing_exits_with_2(tmp_path, options, said):
+    done = run(tmp_path, "--task", "free_benchmark", *options)
+
+    assert done.stdout == "trained\n"
+    assert said in done.stderr
+    assert done.returncode == 2
+
+
 @pytest.mark.parametrize(("again", "rows"), [((), 4), (("--overwrite",), 2)])
 def test_a_second_training_adds_rows_or_replaces_them(tmp_path, again, rows):
     options = ("--task", "free_benchmark", "--pert-mode", "bit_noise", "--list", "Torch.sub")

@@ -140,7 +140,7 @@ def test_a_folder_that_cannot_be_written_is_refused_before_the_script_runs(scrip
 
 def test_a_fix_needs_no_folder(scripts):
     (scripts.folder / "file").write_text("")
-    fixing = ("--task", "free_benchmark", "--handler-type", "fix", "--list", "mul")
+    fixing = ("--task", "free_benchmark", "--handler-type", "fix", "--raise-float32", "--list", "mul")
 
     done = scripts.recorded("-o", "file", *fixing, scripts.write(FUNCTIONAL))
 

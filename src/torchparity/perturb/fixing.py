@@ -49,6 +49,8 @@ class Fix(Perturbing):
 
     def sentences(self) -> list[str]:
         fixed = f"replaced the results of {counted(self.verdicts.perturbed, 'call')} by {self.verdicts.mode}"
+        if not self.verdicts.perturbed:
+            fixed = f"nothing was replaced by {self.verdicts.mode}"
         return [fixed, *left_out_sentences(self.verdicts, self.calls)]
 
     def _fixed(self, call: Call, held: Held, output: Any) -> Any:

@@ -210,6 +210,11 @@ class Session:
         return self._life is Life.NEW
 
     @property
+    def has_checked_nothing(self) -> bool:
+        """True where task free_benchmark has run no call again."""
+        return self._perturbing is not None and not self._perturbing.verdicts.perturbed
+
+    @property
     def _is_over(self) -> bool:
         return self._life in (Life.OVER, Life.CLOSED)
 

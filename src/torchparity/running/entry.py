@@ -74,7 +74,10 @@ def run_script(script: Script, asked: Asked) -> int:
         outcome.explain_records(_FUNCTIONS_ALONE)
     outcome.tell(problem, stopping.ended_after)
     lacks_steps = bool(config.step) and is_empty and config.task not in _TASKS_WITHOUT_STEPS
-    return code or (NOTHING_RECORDED if outcome.failures or problem or lacks_steps else 0)
+    # Of several ranks one that fails would end the others, which may have checked something.
+    has_checked_nothing = outcome.has_checked_nothing and not is_one_of_several_ranks()
+    is_in_vain = outcome.failures or problem or lacks_steps or has_checked_nothing
+    return code or (NOTHING_RECORDED if is_in_vain else 0)
 
 
 def run_unrecorded(script: Script) -> int:

@@ -25,6 +25,7 @@ class Outcome:
     has_torch: bool = False
     has_model: bool = False
     checksums: int = 0
+    has_checked_nothing: bool = False  # the recording's own line says why
     called_classes: list[str] = field(default_factory=list)
 
     @contextmanager

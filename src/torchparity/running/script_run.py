@@ -166,6 +166,7 @@ class ScriptRun:
     def _close_session(self, error: BaseException | None) -> None:
         with self._outcome.catching_output():
             failed = attempted(lambda: self._session.close(error))
+        self._outcome.has_checked_nothing = self._session.has_checked_nothing
         if isinstance(failed, Exception):
             self._outcome.failures.append(_sentence(failed))
 
