@@ -24,7 +24,7 @@ class PerturbOutput:
     def __init__(self, perturbing: Perturbing, folder: Path, rank: int, *, is_only_rank: bool = True) -> None:
         self._perturbing, self._folder = perturbing, folder
         tables = folder.glob("*.csv") if is_only_rank else ()  # else another may have added its rows already
-        self._adds_to = [table.name for table in tables if _has_rows(table)]
+        self._tables_with_rows = sorted(table.name for table in tables if _has_rows(table))
         perturbing.open(folder, rank)
 
     def store(self, step: int, tensor: SharedTensor) -> None:
@@ -42,7 +42,7 @@ class PerturbOutput:
         lost = [f"the last results are not judged: {text_of(failed)}"] if isinstance(failed, Exception) else []
         said = [*self._perturbing.sentences(), *lost, *(sentence.rstrip(".") for sentence in missing)]
         if self._perturbing.writes_files:
-            said += [f"rows were added to those of an earlier training in {name}" for name in self._adds_to]
+            said += [f"{name} also has rows of an earlier training" for name in self._tables_with_rows]
             said.append(f"see {self._folder}")
         line = f"torchparity: {'; '.join(said)}"
         _log.info("%s", line)
