@@ -54,7 +54,7 @@ def test_a_write_without_a_new_version_is_measured_once_it_is_reported(invalidat
     version = tensor._version
     tensor.data.add_(1)
     assert tensor._version == version and cache.observe(tensor) is before
-    getattr(cache, invalidate)(*([] if invalidate == "invalidate_all" else [tensor]))
+    getattr(cache.writes, invalidate)(*([] if invalidate == "invalidate_all" else [tensor]))
 
     after = cache.observe(tensor)
 
@@ -67,7 +67,7 @@ def test_a_list_is_measured_again_once_a_write_without_a_new_version_is_reported
     before = cache.observe_all(tensors)
     cache.flush()
     tensors[4].data.add_(10)
-    cache.invalidate(tensors[4])
+    cache.writes.invalidate(tensors[4])
 
     after = cache.observe_all(tensors)
     again = cache.observe_all(tensors)
@@ -78,8 +78,8 @@ def test_a_list_is_measured_again_once_a_write_without_a_new_version_is_reported
 
 def test_a_tensor_without_storage_has_nothing_to_invalidate():
     cache = new_cache()
-    cache.invalidate(torch.ones(3).to_sparse(), torch.ones(2, device="meta"))
-    cache.never_cache(torch.ones(3).to_sparse(), torch.ones(2, device="meta"))
+    cache.writes.invalidate(torch.ones(3).to_sparse(), torch.ones(2, device="meta"))
+    cache.writes.never_cache(torch.ones(3).to_sparse(), torch.ones(2, device="meta"))
 
     assert cache.observe(torch.ones(3).to_sparse()).measurement is None
 

@@ -6,16 +6,12 @@ at once where there is none; a view that shows the same numbers as another share
 `flush` measures the queue, `finish_step` ends a step and returns its measurements, still to be filled in.
 
 An entry holds as long as its storage has not been written. In-place writes bump `Tensor._version`, which
-is part of the key; writes that do not bump it have to be reported:
-
-    invalidate(*tensors)      these were written
-    never_cache(*tensors)     these may be written at any time from now on
-    invalidate_all()          anything may have been written
+is part of the key; writes that do not bump it have to be reported to `writes` (storage_writes.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import torch
 
@@ -37,6 +33,7 @@ from torchparity.recording.measuring.lineage import Lineage, Source
 from torchparity.recording.measuring.measurer import MeasurementOptions, Measurer, Store, is_copied
 from torchparity.recording.measuring.observed import Measurement, ObservedList, ObservedTensor
 from torchparity.recording.measuring.pending import PendingMeasurements
+from torchparity.recording.measuring.storage_writes import StorageWrites
 from torchparity.recording.measuring.tensor_lists import FEWEST, ListCache
 
 
@@ -47,6 +44,7 @@ class MeasurementCache:
         self._measurer = Measurer(options, exact=exact, store=store)
         self._tables = CacheTables()
         self._lists = ListCache(self._tables, self._measurer, self.observe)
+        self.writes = StorageWrites(self._tables, self.flush)
         self._by_shape, self._allows_zero_copy = options.by_shape, options.allows_zero_copy
         # The same objects once more: each lookup through another object costs on the hot path.
         self._lock, self._generations = self._tables.lock, self._tables.generations
@@ -136,102 +134,10 @@ class MeasurementCache:
             if failure is not None:
                 raise failure
 
-    def invalidate(self, *tensors: torch.Tensor, writer: Source | None = None, in_part: bool = False) -> None:
-        """Invalidate the storages of these tensors: they were written without a new version.
-
-        Or with one that an alias of the storage, which has a version counter of its own, may have had before.
-        Those at a new version were written by `writer`, wholly or in part.
-        """
-        traced = self._generations.lineage.versions
-        with self._lock:
-            for tensor in map(inner, tensors):
-                try:
-                    storage = tensor.untyped_storage()
-                except (RuntimeError, NotImplementedError):  # no storage, nothing cached
-                    continue
-                self._generations.invalidate(storage._cdata)
-                if writer is not None and (version := version_of(tensor)) != traced.get(storage._cdata):
-                    self._generations.write(tensor, storage, version, writer, surely=not in_part)
-
-    def overwrite(self, tensor: torch.Tensor, writer: Source) -> bool:
-        """Invalidate a tensor that was written wholly; False where it needs a closer look."""
-        if type(tensor) not in PLAIN:
-            return False
-        try:
-            storage, version = tensor.untyped_storage(), tensor._version
-        except (RuntimeError, NotImplementedError):  # no storage, or no version
-            return False
-        with self._lock:
-            self._generations.overwrite(tensor, storage, version, writer)
-        return True
-
-    def overwrite_all(self, tensors: Sequence[torch.Tensor], writer: Source) -> bool:
-        """Invalidate the tensors of a list that were written wholly; False where they need a closer look."""
-        if not set(map(type, tensors)) <= PLAIN:
-            return False
-        try:
-            storages = list(map(torch.Tensor.untyped_storage, tensors))
-            versions = [tensor._version for tensor in tensors]
-        except (RuntimeError, NotImplementedError):  # no storage, or no version
-            return False
-        with self._lock:
-            self._generations.overwrite_all(tensors, storages, versions, writer)
-        return True
-
-    def wrote(self, tensors: Iterable[torch.Tensor], writer: Source, *, surely: bool) -> None:
-        """Note that these tensors were, or may have been, written, whatever their versions are."""
-        with self._lock:
-            for tensor in map(inner, tensors):
-                if has_memory(tensor):
-                    storage = tensor.untyped_storage()
-                    self._generations.write(tensor, storage, version_of(tensor), writer, surely=surely)
-
-    def changed(self, tensors: Iterable[torch.Tensor]) -> list[torch.Tensor]:
-        """Return the tensors that are at another version than when they were traced, or never were."""
-        traced = self._generations.lineage.versions.get
-        return [
-            tensor
-            for tensor in map(inner, tensors)
-            if has_memory(tensor) and traced(tensor.untyped_storage()._cdata) != version_of(tensor)
-        ]
-
-    def trace(self, tensors: Iterable[torch.Tensor], maker: Source | None = None) -> list[Source]:
-        """Return the sources of tensors that need not be observed; what is new among them is by `maker`."""
-        with self._lock:
-            return [
-                self._generations.trace(tensor, tensor.untyped_storage(), version_of(tensor), maker)
-                for tensor in map(inner, tensors)
-                if has_memory(tensor)
-            ]
-
     @property
     def lineage(self) -> Lineage:
         """The lineage of the storages."""
         return self._generations.lineage
-
-    def never_cache(self, *tensors: torch.Tensor, until_returned: bool = False) -> None:
-        """Measure these storages anew whenever they are observed: they may be written without a new version.
-
-        With `until_returned` that ends with `cache_again`.
-        """
-        self.flush()
-        with self._lock:
-            for tensor in map(inner, tensors):
-                if is_measurable(tensor) and has_memory(tensor):
-                    storage, version = tensor.untyped_storage(), version_of(tensor)
-                    self._generations.never_cache(tensor, storage, version, until_returned=until_returned)
-
-    def cache_again(self, *tensors: torch.Tensor) -> None:
-        """Take note that what these storages were lent to is done with them."""
-        with self._lock:
-            for tensor in map(inner, tensors):
-                if is_measurable(tensor) and has_memory(tensor):
-                    self._generations.cache_again(tensor.untyped_storage()._cdata)
-
-    def invalidate_all(self) -> None:
-        """Invalidate every storage: something unseen may have written any of them."""
-        with self._lock:
-            self._generations.invalidate_all()
 
     def finish_step(self, step: int = 0) -> PendingMeasurements:
         """Empty the cache; return the step's measurements, which `wait` fills in when the devices are done.

@@ -96,7 +96,7 @@ class Recorder(Listener):
             # At a level without APIs only what the model is called with first is certain to be no result.
             self._lineage.is_blind = not self._coverage.apis and bool(call.parents or self._drafts)
         if call.op.exposes:
-            self.measurements.never_cache(*inputs.tensors)
+            self.measurements.writes.never_cache(*inputs.tensors)
         if plan.observes_inputs:
             draft.input_args, draft.input_kwargs = inputs.args_form, inputs.kwargs_form
             draft.inputs = (
@@ -105,7 +105,7 @@ class Recorder(Listener):
                 else self.measurements.observe_all(inputs.tensors, keep_values=plan.keeps_values)
             )
         elif call.writes or not plan.keeps_forward:
-            self.measurements.trace(inputs.tensors)
+            self.measurements.writes.trace(inputs.tensors)
         if call.module is not None:
             self._called_modules.add(call.module_name)
             draft.parameters = self._observe_parameters(call.module, plan)
@@ -139,7 +139,7 @@ class Recorder(Listener):
                 )
             )
         else:
-            self.measurements.trace(outputs.tensors, maker)
+            self.measurements.writes.trace(outputs.tensors, maker)
         self.measurements.flush()
         self._add_call(call, state)
 
@@ -195,19 +195,19 @@ class Recorder(Listener):
         self.measurements.flush()
 
     def exposed(self, tensors: Sequence[torch.Tensor]) -> None:
-        self.measurements.never_cache(*tensors)
+        self.measurements.writes.never_cache(*tensors)
 
     def lent(self, tensors: Sequence[torch.Tensor]) -> None:
-        self.measurements.never_cache(*tensors, until_returned=True)
+        self.measurements.writes.never_cache(*tensors, until_returned=True)
 
     def returned(self, tensors: Sequence[torch.Tensor]) -> None:
-        self.measurements.cache_again(*tensors)
+        self.measurements.writes.cache_again(*tensors)
 
     def wrote(self, op: Op, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
         self._flow.wrote(op, args, kwargs)
 
     def wrote_unseen(self) -> None:
-        self.measurements.invalidate_all()
+        self.measurements.writes.invalidate_all()
 
     def ran_unseen(self, *, only_backward: bool) -> None:
         if only_backward:
@@ -263,7 +263,7 @@ class Recorder(Listener):
     def _before_unrecorded(self, call: Call) -> OpenRecord:
         """Trace what a call that is left out receives, where it may write it."""
         if call.writes:
-            self.measurements.trace(call.inputs.walked().tensors)
+            self.measurements.writes.trace(call.inputs.walked().tensors)
         return self._unrecorded
 
     def _after_unrecorded(self, call: Call, outputs: Flat) -> None:
@@ -271,7 +271,7 @@ class Recorder(Listener):
         call.inputs.walked()
         if call.writes:
             self._flow.wrote(call.op, call.args, call.kwargs)
-        self.measurements.trace(outputs.tensors, self._flow.maker(call, None))
+        self.measurements.writes.trace(outputs.tensors, self._flow.maker(call, None))
 
     def _add_call(self, call: Call, state: OpenRecord) -> None:
         draft, state.draft = state.draft, None

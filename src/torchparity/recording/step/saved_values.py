@@ -31,7 +31,7 @@ class SavedValues:
         flat = Flat((variable,), {}).walked()
         (form,) = flat.args_form or (None,)
         # At level debug nobody saw what `x.data.add_(1)` did since.
-        self._recorder.measurements.invalidate(*tensors_in(variable))
+        self._recorder.measurements.writes.invalidate(*tensors_in(variable))
         self._recorder.add_value(Draft(f"{name}.{number}.debug", "debug", value=form), flat)
         if not save_backward:
             return
