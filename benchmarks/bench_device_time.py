@@ -1,6 +1,6 @@
 """Device time of recording on a GPU: what torch.profiler says that a step's kernels take, and ours among them.
 
-Kernels of torch that a recorded step launches more often than a bare one copy tensors for us, and count as ours.
+Kernels of torch that a recorded step launches more often than a bare one, copies above all, count as ours.
 
     python benchmarks/bench_device_time.py [--size small large] [--modes statistics-L1 md5-L1]
 

@@ -11,7 +11,7 @@ from torchparity.kernels.triton_launch.measure import FEW, measure_few, measure_
 
 
 class LaunchKey(NamedTuple):
-    """What tensors have in common that one launch measures."""
+    """The kind of tensors that one launch measures."""
 
     kind: int  # the code of their dtype
     size: int  # of an element, in bytes

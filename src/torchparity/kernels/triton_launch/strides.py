@@ -1,4 +1,4 @@
-"""Where the elements of a tensor are: one after the other, or in runs of neighbours that strides set apart.
+"""The places of a tensor's elements: one after the other, or in runs of neighbours that strides set apart.
 
 Queries, keys and values of an attention are such runs: read in place they need no copy. A vector is what a thread loads
 at a time; runs and strides are whole numbers of vectors. What the kernel needs to know of a strided tensor is its

@@ -20,8 +20,8 @@ from typing import Literal
 import torch
 
 Verdict = Literal["sound", "ill-conditioned", "wrong", "unknown"]
-# Times what conditioning explains: beyond that a kernel is wrong. Sound kernels of halves, which sum in float32, came
-# to 1.7 at most; those of float32 may be algorithms of many steps, as `svd` is.
+# Times what conditioning explains: beyond that a kernel is wrong (docs/decisions/0034). Kernels of halves sum in
+# float32; those of float32 may be algorithms of many steps, as `svd` is.
 _FACTOR, _FACTOR_OF_HALVES = 8.0, 4.0
 _BITS_OF_HALVES = 11
 
