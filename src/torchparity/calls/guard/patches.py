@@ -45,7 +45,7 @@ class Patches:
 
     def put(self, owner: Any, name: str, wrapped: Callable[[Any], Callable[..., Any]]) -> None:
         """Replace a function by what `wrapped` makes of it; a staticmethod stays one."""
-        raw = inspect.getattr_static(owner, name)
+        raw = vars(owner)[name] if isinstance(owner, ModuleType) else inspect.getattr_static(owner, name)
         if not isinstance(owner, (type, ModuleType)) and name not in vars(owner):
             raw = getattr(owner, name)  # a method of an object: the replacement is its own, and nobody binds it
         is_method = isinstance(raw, (staticmethod, classmethod))
