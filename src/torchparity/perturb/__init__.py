@@ -6,6 +6,7 @@ rerunning        running an API again without a trace
 raised_products  products of halves in float32, by a shorter way than raising them
 deviation        how far two results are apart
 fused_deviation  the same by one kernel on a CUDA device; kernels are in triton_launch/
+widening         copies of tensors in a wider dtype
 thresholds       how far apart they may be, and what a preheat learns of that
 arriving         deviations on their way from a device to the host
 verdicts         deviations become rows

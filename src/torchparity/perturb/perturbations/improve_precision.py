@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from torchparity.perturb.subject import CancelledError, Moved, Raised, Subject, no_low_precision
+from torchparity.perturb.widening import widened
 
 RAISED = {torch.float16: torch.float32, torch.bfloat16: torch.float32}
 WITH_FLOAT32 = {**RAISED, torch.float32: torch.float64}
@@ -25,7 +26,7 @@ class ImprovePrecision:
 
     def perturbed(self, subject: Subject) -> list[torch.Tensor]:
         self._check_low_precision(subject)
-        return [tensor.to(self.raised.get(tensor.dtype, tensor.dtype)) for tensor in subject.tensors]
+        return [widened(tensor, self.raised.get(tensor.dtype, tensor.dtype)) for tensor in subject.tensors]
 
     def changed(self, value: Any) -> Any:
         return self.raised.get(value, value) if isinstance(value, torch.dtype) else value
