@@ -12,6 +12,8 @@ from torch.nn import functional as F
 from tests.support.cuda_waits import no_waits
 from tests.support.perturbing import MODES, mode_fields, perturbing, rows_in, same
 from torchparity import PrecisionDebugger
+from torchparity.perturb.rerunning import RandomState
+from torchparity.perturb.widening import widened
 
 pytestmark = pytest.mark.gpu
 
@@ -81,6 +83,59 @@ def test_no_step_waits_for_the_device_and_rows_come_in_order(cuda, tmp_path):
 
     found = [(row["step"], row["api_name"]) for row in rows_in(tmp_path)]
     assert found == [(str(step), f"Torch.sub.{call}.forward") for step in range(4) for call in range(2)]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("first", [0, 1], ids=["aligned", "not aligned"])
+def test_a_large_tensor_is_widened_bit_for_bit(dtype, first, cuda):
+    bits = torch.arange(3 << 19, device=cuda, dtype=torch.int32).to(torch.int16)  # every number of 16 bits, many times
+    values = bits.view(dtype)[first:-5]
+
+    wide = widened(values, torch.float32)
+
+    is_number = ~values.isnan()
+    assert torch.equal(wide[is_number].view(torch.int32), values[is_number].to(torch.float32).view(torch.int32))
+    assert torch.equal(wide.isnan(), values.isnan())
+
+
+@pytest.mark.parametrize("layout", ["transposed", "channels last", "every second"])
+def test_a_large_tensor_is_widened_with_its_strides(layout, cuda):
+    values = torch.randn(64, 64, 32, 32, device=cuda).bfloat16()
+    values = {
+        "transposed": values.transpose(0, 2),
+        "channels last": values.contiguous(memory_format=torch.channels_last),
+        "every second": values[::2],
+    }[layout]
+
+    wide = widened(values, torch.float32)
+
+    assert torch.equal(wide, values.to(torch.float32))
+    assert wide.stride() == values.to(torch.float32).stride()
+
+
+def test_a_large_tensor_is_widened_within_the_graph(cuda):
+    values = torch.randn(1 << 21, device=cuda).bfloat16().requires_grad_()
+
+    widened(values, torch.float32).sum().backward()
+
+    assert torch.equal(values.grad, torch.ones_like(values))
+
+
+@pytest.mark.parametrize("reseeds", [False, True], ids=["drawn from", "seeded anew"])
+def test_a_generator_goes_on_from_where_it_was(reseeds, cuda):
+    torch.manual_seed(7)
+    torch.rand(100, device=cuda)
+    state = RandomState()
+    generator = torch.cuda.default_generators[0]
+    before = generator.get_state()
+    expected = torch.rand(50, device=cuda)
+    if reseeds:
+        torch.cuda.manual_seed(8)
+
+    state.restore()
+
+    assert torch.equal(generator.get_state(), before)
+    assert torch.equal(torch.rand(50, device=cuda), expected)
 
 
 def test_noise_finds_cancellation_on_the_device(cuda, tmp_path):

@@ -83,7 +83,7 @@ class BackwardCheck(Perturbing):
     def after(self, call: Call, state: _Forward, output: Any) -> None:
         """Note the function of a call: when its gradients come the call has let go of it."""
         held = state.held
-        if held is not None and self.within(call.name, lambda: _drawing_nothing(held)) is None:
+        if held is not None and self.within(call.name, _drawing_nothing, held) is None:
             state.held = None
         state.function = call.function or _nothing
 
@@ -99,7 +99,7 @@ class BackwardCheck(Perturbing):
         if not returned:
             return
         name, held = backward_of(call.name), state.held
-        deviations = self.within(name, lambda: self._deviations(name, state, held, returned))
+        deviations = self.within(name, self._deviations, name, state, held, returned)
         moved = unit_moved(self._perturbation.moved, held.subject)
         add_all(self.verdicts, call, held.subject, deviations or [], "backward", moved, name)
         state.judged.update(state.slots[slot] for slot, _ in returned)

@@ -62,7 +62,7 @@ class ForwardCheck(Perturbing):
 
     def after(self, call: Call, state: Held, output: Any) -> None:
         """Run a call again on perturbed inputs and judge how far its result is from the original."""
-        deviations = self.within(call.name, lambda: self._deviations(call, state, output))
+        deviations = self.within(call.name, self._deviations, call, state, output)
         if deviations is None:
             self.give_back(call)
             return

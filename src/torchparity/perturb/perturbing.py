@@ -70,22 +70,21 @@ class Perturbing(Listener, ABC):
         """Hold the arguments of a call that is to be perturbed; it may overwrite them."""
         if not self.wants(call):
             return None
-        tensors = self.within(call.name, lambda: call_tensors(call))
-        held = None if tensors is None else self._taken(call, tensors)
+        held = self.within(call.name, self._taken, call)
         if held is None:
             self.give_back(call)
         return held
 
-    def _taken(self, call: Call, tensors: list[torch.Tensor]) -> Held | None:
+    def _taken(self, call: Call) -> Held | None:
         """Return what is held of a call; None where there is a reason against it, which is noted."""
+        tensors = call_tensors(call)
         reason = self.reason_against(call, tensors)
         if reason is not None:
             self.verdicts.cancel(call.name, reason)
         elif not tensors:
             self.verdicts.cannot_take(call.op.name, call.name, was_asked_for=self.calls.is_narrowed)
         else:
-            held: Held | None = self.within(call.name, lambda: self._held(call, tensors))
-            return held
+            return self._held(call, tensors)
         return None
 
     def give_back(self, call: Call) -> None:
@@ -102,9 +101,9 @@ class Perturbing(Listener, ABC):
         """Return what stands for a tensor of a call when the call is run again."""
         return tensor.detach().clone() if is_written else tensor.detach()
 
-    def within(self, name: str, work: Any) -> Any:
-        """Return what `work` returns; None, and the reason in the log, where it is cancelled or raises."""
-        done = attempted(work)
+    def within(self, name: str, work: Callable[..., Any], *arguments: Any) -> Any:
+        """Return what `work(*arguments)` returns; None, and the reason in the log, where it is cancelled or raises."""
+        done = attempted(work, *arguments)
         if isinstance(done, CancelledError):
             self.verdicts.cancel(name, str(done))
             return None
@@ -127,8 +126,7 @@ class Perturbing(Listener, ABC):
     def _held(self, call: Call, tensors: Sequence[torch.Tensor]) -> Held:
         is_written = may_write(call)
         subject = subject_of(call, tensors, lambda tensor: self.copied(tensor, is_written=is_written))
-        autocasting = Autocasting([tensor.device for tensor in tensors])
-        return Held(subject, RandomState(call), autocasting, versions_of(tensors))
+        return Held(subject, RandomState(call), Autocasting(tensors), versions_of(tensors))
 
 
 def lacks_low_precision(raised: Raised, tensors: Sequence[torch.Tensor]) -> bool:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import random
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from itertools import chain
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -14,7 +13,7 @@ import torch
 from torchparity.calls import Call
 from torchparity.devices import all_devices
 from torchparity.ops import Kind
-from torchparity.perturb.autocast import is_autocasting
+from torchparity.perturb.autocast import autocasting_kinds, is_any_autocasting
 from torchparity.perturb.perturbations import Perturbation
 from torchparity.perturb.subject import Subject
 
@@ -26,31 +25,40 @@ class RandomState:
     """
 
     def __init__(self, call: Call | None = None) -> None:
-        arguments = chain(call.args, call.kwargs.values()) if call is not None else ()
-        given = [value for value in arguments if isinstance(value, torch.Generator)]
-        default = [generator for device in all_devices() for generator in device.generators()]
-        states = [(generator, generator.get_state()) for generator in (*default, *given)]
-        self._states = [(generator, state, _mark_of(generator, state)) for generator, state in states]
+        generators = [generator for device in all_devices() for generator in device.generators()]
+        if call is not None:
+            arguments = (*call.args, *call.kwargs.values())
+            generators += [value for value in arguments if isinstance(value, torch.Generator)]
+        self._states = [(generator, _state_of(generator)) for generator in generators]
         self._others = _other_generators() if call is not None and call.op.kind is Kind.CUSTOM else None
 
     def has_changed(self) -> bool:
         """Tell whether random numbers were drawn since."""
         if self._others is not None and self._others != _other_generators():
             return True
-        return any(_mark_of(generator) != before for generator, _, before in self._states)
+        return any(_state_of(generator) != before for generator, before in self._states)
 
     def restore(self) -> None:
         """Let the generators go on from here; one that nobody drew from is left alone: other threads may use it."""
-        for generator, state, before in self._states:
-            if _mark_of(generator) != before:
-                generator.set_state(state)
+        for generator, before in self._states:
+            if _state_of(generator) != before:
+                _go_on_from(before, generator)
 
 
-def _mark_of(generator: torch.Generator, state: torch.Tensor | None = None) -> object:
-    """Return what changes whenever a generator draws: of CUDA two numbers, of others their state as bytes."""
+def _state_of(generator: torch.Generator) -> bytes | tuple[int, int]:
+    """Return the state of a generator: of CUDA two numbers, which are read faster, of others bytes."""
     if generator.device.type == "cuda":
         return generator.initial_seed(), generator.get_offset()
-    return (generator.get_state() if state is None else state).numpy().tobytes()
+    return generator.get_state().numpy().tobytes()
+
+
+def _go_on_from(state: bytes | tuple[int, int], generator: torch.Generator) -> None:
+    if isinstance(state, bytes):
+        generator.set_state(torch.frombuffer(bytearray(state), dtype=torch.uint8))
+    else:
+        seed, offset = state
+        generator.manual_seed(seed)
+        generator.set_offset(offset)
 
 
 def _other_generators() -> tuple[object, object]:
@@ -69,13 +77,15 @@ def _comparable(state: Any) -> object:
 class Autocasting:
     """Autocast as it was switched on for a call, for when the call is run again in another thread."""
 
-    def __init__(self, devices: Sequence[torch.device]) -> None:
-        kinds = sorted({device.type for device in devices})
-        self._kinds = [(kind, torch.get_autocast_dtype(kind)) for kind in kinds if is_autocasting(kind)]
+    def __init__(self, tensors: Sequence[torch.Tensor]) -> None:
+        self._kinds = [(kind, torch.get_autocast_dtype(kind)) for kind in autocasting_kinds(tensors)]
+
+    def again(self, *, is_on: bool) -> AbstractContextManager[None]:
+        """Switch autocast on as it was, or off; without its cache, which the training's own calls share."""
+        return self._switched(is_on) if self._kinds or is_any_autocasting() else nullcontext()
 
     @contextmanager
-    def again(self, *, is_on: bool) -> Iterator[None]:
-        """Switch autocast on as it was, or off; without its cache, which the training's own calls share."""
+    def _switched(self, is_on: bool) -> Iterator[None]:
         was_enabled = torch.is_autocast_cache_enabled()
         states = [(kind, torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)) for kind, _ in self._kinds]
         torch.set_autocast_cache_enabled(False)

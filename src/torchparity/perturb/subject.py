@@ -11,7 +11,7 @@ from typing import Any, Literal
 import torch
 
 from torchparity.calls import PLAIN, Call
-from torchparity.perturb.autocast import is_autocasting
+from torchparity.perturb.autocast import autocasting_kinds
 
 Change = Callable[[Any], Any]
 Moved = Literal["none", "first", "all"]  # of the floating-point tensors of a call
@@ -68,13 +68,18 @@ def subject_of(call: Call, found: Sequence[torch.Tensor], stand_in: Change) -> S
 
 def is_cast(tensors: Iterable[torch.Tensor]) -> bool:
     """Tell whether autocast is on where one of some tensors is that it would cast."""
-    return any(map(is_autocasting, {tensor.device.type for tensor in tensors if tensor.is_floating_point()}))
+    return bool(autocasting_kinds(tensor for tensor in tensors if tensor.is_floating_point()))
 
 
 def call_tensors(call: Call) -> list[torch.Tensor]:
     """Return a call's tensors as they are now, each once."""
-    found = (tensor for value in (*call.args, *call.kwargs.values()) for tensor in tensors_of(value))
-    return list({id(tensor): tensor for tensor in found}.values())
+    distinct: dict[int, torch.Tensor] = {}
+    for value in (*call.args, *call.kwargs.values()):
+        if type(value) in PLAIN:
+            distinct[id(value)] = value
+        else:
+            distinct.update((id(tensor), tensor) for tensor in tensors_of(value))
+    return list(distinct.values())
 
 
 def versions_of(tensors: Iterable[torch.Tensor]) -> list[int]:

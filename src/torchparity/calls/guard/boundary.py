@@ -146,13 +146,13 @@ def _is_of_a_signal_handler(error: Exception) -> bool:
     return False
 
 
-def attempted(work: Callable[[], Result]) -> Result | Exception:
-    """Return what `work` returns, or what it raised: for compilers and drivers, whose ways to fail nobody can list.
+def attempted(work: Callable[..., Result], *arguments: Any) -> Result | Exception:
+    """Return what `work(*arguments)` returns, or what it raised: compilers and drivers fail in ways nobody can list.
 
     What a signal handler of the user's raised meanwhile is raised on.
     """
     try:
-        return work()
+        return work(*arguments)
     except Exception as error:  # the caller has another way
         if _is_of_a_signal_handler(error):
             raise

@@ -45,7 +45,7 @@ class Significance(Perturbing):
     def after(self, call: Call, state: Held, output: Any) -> None:
         """Run a call again with noise and add what that says to the step's summary."""
         with torch.no_grad():
-            estimates = self.within(call.name, lambda: self._estimates(call, state, output))
+            estimates = self.within(call.name, self._estimates, call, state, output)
         if estimates is None:
             self.give_back(call)
         for estimate in estimates or []:
