@@ -24,7 +24,7 @@ class _Patch:
         """Put back what was there, unless another recording has replaced ours meanwhile: then that will do it."""
         self._is_done = True
         while True:
-            current = inspect.getattr_static(self._owner, self._name)
+            current = vars(self._owner).get(self._name)  # where ours was put, whatever its class inherits
             patch = getattr(current, _MARK, None)
             if not isinstance(patch, _Patch) or patch._put is not current or not patch._is_done:
                 return

@@ -82,13 +82,14 @@ class CollectiveInterceptor:
         self._dispatcher, self._mode = dispatcher, mode
         self._patches = Patches()
         self._audiences: dict[str, Audience] = {}
+        self._wrapped: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {}  # what was wrapped last, as what
         self._transfers: list[_Transfer] = []
 
     def attach(self) -> None:
         if not distributed.is_available() or self._patches:
             return
         for name in collectives():
-            self._patches.put(distributed, name, functools.partial(self._intercepted, name))
+            self._patches.put(distributed, name, functools.partial(self._wrapper, name))
         self._mode.wrapped.update({function: vars(distributed)[name] for name, function in collectives().items()})
         for name in ("__new__", "__init__"):
             self._patches.put(distributed.P2POp, name, _taking_wrapped)
@@ -103,17 +104,23 @@ class CollectiveInterceptor:
             self._mode.wrapped.clear()
             self._patches.end()
 
+    def _wrapper(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Return what stands for a collective between start and stop: that of the step before where it fits."""
+        known, wrapper = self._wrapped.get(name, (None, None))
+        if wrapper is None or known is not original:
+            wrapper = self._intercepted(name, original)
+            self._wrapped[name] = original, wrapper
+        return wrapper
+
     def _intercepted(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
         dispatcher = self._dispatcher
-        if name not in self._audiences:
-            self._audiences[name] = dispatcher.audience(Op(f"Distributed.{name}", Kind.COLLECTIVE, _WRITES))
-        audience = self._audiences[name]
 
         @functools.wraps(original)
         def collective(*args: Any, **kwargs: Any) -> Any:
             nesting, attention = dispatcher.nesting, dispatcher.attention
             if nesting.is_in_function or nesting.is_in_compiled or attention is Attention.OFF:
                 return original(*args, **kwargs)
+            audience = self._audience(name)
             is_unheard = self._mode.is_muted or not audience.listeners
             if attention is Attention.COUNTING or is_unheard:
                 dispatcher.count(audience.op.name)
@@ -129,6 +136,14 @@ class CollectiveInterceptor:
                 return self._run(name, audience, original, args, kwargs, sys._getframe(1))
 
         return collective
+
+    def _audience(self, name: str) -> Audience:
+        """Return who listens to a collective: asked when it is first called, since most trainings call few or none."""
+        audience = self._audiences.get(name)
+        if audience is None:
+            op = Op(f"Distributed.{name}", Kind.COLLECTIVE, _WRITES)
+            audience = self._audiences[name] = self._dispatcher.audience(op)
+        return audience
 
     def _run(
         self,
