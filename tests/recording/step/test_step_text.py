@@ -24,9 +24,13 @@ def steps(monkeypatch):
     written = []
     encode = StepEncoder.encode
 
-    def noted(encoder, drafts, rows):
-        written.append((drafts, rows))
-        return encode(encoder, drafts, rows)
+    def noted(encoder, drafts, wait_for_rows):
+        def note_rows():
+            rows = wait_for_rows()
+            written.append((drafts, rows))
+            return rows
+
+        return encode(encoder, drafts, note_rows)
 
     monkeypatch.setattr(StepEncoder, "encode", noted)
     return written
@@ -125,7 +129,7 @@ def test_a_record_that_no_json_can_hold_leaves_the_others(steps, tmp_path):
     ((drafts, rows),) = steps
     del drafts[0]
     drafts[0].input_args = [{1, 2}]
-    encoded, left_out = StepEncoder().encode(drafts, rows)
+    encoded, left_out = StepEncoder().encode(drafts, lambda: rows)
     assert list(msgspec.json.decode(b"{" + bytes(encoded.lines) + b"}")) == ["Tensor.sin.0.forward"]
     assert [sentence.partition(" (")[0] for sentence in left_out] == ["Tensor.exp.0.forward could not be written"]
 
@@ -143,7 +147,7 @@ def test_a_record_that_shows_other_tensors_than_it_has_leaves_the_others(steps, 
 
     drafts, rows = drafts_and_rows(steps, tmp_path, work)
     drafts[1].input_args = []
-    encoded, left_out = StepEncoder().encode(drafts, rows)
+    encoded, left_out = StepEncoder().encode(drafts, lambda: rows)
     assert not left_out
     assert bytes(encoded.lines).split(b",\n") == lines_one_by_one(drafts, rows)
 
@@ -164,7 +168,7 @@ def calls_made(drafts, rows):
     calls = Counter()
     sys.setprofile(lambda frame, event, argument: calls.update([event]))
     try:
-        StepEncoder().encode(drafts, rows)
+        StepEncoder().encode(drafts, lambda: rows)
     finally:
         sys.setprofile(None)
     return calls["call"]

@@ -35,11 +35,8 @@ class PendingStep:
 
     def encoded(self) -> tuple[EncodedStep, list[str]]:
         """Return the records as JSON, without values, and a sentence about each that could not be encoded."""
-        rows = attempted(self.measurements.wait_for_rows)
-        if isinstance(rows, Exception):
-            return EncodedStep(), [unrecorded("its records", rows)]
         encoder = self.encoder or StepEncoder()
-        encoded = attempted(lambda: encoder.encode(self.drafts, rows))
+        encoded = attempted(encoder.encode, self.drafts, self.measurements.wait_for_rows)
         return (EncodedStep(), [unrecorded("its records", encoded)]) if isinstance(encoded, Exception) else encoded
 
     def __repr__(self) -> str:

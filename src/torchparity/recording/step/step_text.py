@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import chain
 from operator import attrgetter
@@ -60,15 +60,22 @@ class StepEncoder:
         self._pieces, self._tensors = Pieces(), TensorTexts()
         self._templates: dict[bytes, Template] = {}  # by the likeness of records
 
-    def encode(self, drafts: Sequence[Draft], rows: MeasuredRows) -> tuple[EncodedStep, list[str]]:
-        """Return the records as JSON, without values, and a sentence about each that could not be encoded."""
+    def encode(
+        self, drafts: Sequence[Draft], wait_for_rows: Callable[[], MeasuredRows]
+    ) -> tuple[EncodedStep, list[str]]:
+        """Return the records as JSON, without values, and a sentence about each that could not be encoded.
+
+        What does not depend on the rows is done before they are waited for, while the devices still work.
+        """
         if self._pieces.are_many():
             self._pieces.clear()
             self._templates.clear()
         tensors_of = [shown(draft) for draft in drafts]
         tensors = _placed(tensors_of)
         templates = list(map(self._template, drafts))
-        texts, failures = self._tensors.of_step(tensors, rows)
+        beginnings = self._tensors.beginnings(tensors)
+        rows = wait_for_rows()
+        texts, failures = self._tensors.of_step(tensors, beginnings, rows)
         lines, debug, left_out = _Lines(len(tensors)), list[EncodedRecord](), list[str]()
         with self._pieces.for_a_while():
             for draft, template, of_draft in zip(drafts, templates, tensors_of, strict=True):

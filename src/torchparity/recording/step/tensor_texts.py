@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import partial
 from itertools import compress
 from operator import attrgetter
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -41,6 +41,14 @@ class _Begins(dict[tuple[torch.dtype, tuple[int, ...]], int]):
         return number
 
 
+class Beginnings(NamedTuple):
+    """Tensors whose text follows from a row, unless their numbers are not finite, and what is known of it already."""
+
+    tensors: Sequence[ObservedTensor]
+    places: Numbers  # of them among the tensors of the step
+    columns: Numbers  # as `loops.tensor_entries` asks for them
+
+
 class TensorTexts:
     """Encodes the tensors of each step of a recording; what steps have in common is kept."""
 
@@ -48,54 +56,55 @@ class TensorTexts:
         self._pieces = Pieces()
         self._begins = _Begins(self._pieces)
 
-    def of_step(self, tensors: Sequence[ObservedTensor], rows: MeasuredRows) -> tuple[Text, dict[int, Exception]]:
-        """Return the text of each tensor, and by its place why one has none."""
+    def beginnings(self, tensors: Sequence[ObservedTensor]) -> Beginnings:
+        """Return what is known of the tensors of a step before their rows are."""
         if self._pieces.are_many():
             self._begins.clear()
             self._pieces.clear()
         _give_origins(tensors)
+        are_told = [
+            measurement is not None and layout is None and source is not None
+            for measurement, layout, source in map(_measured, tensors)
+        ]
+        told = tensors if all(are_told) else list(compress(tensors, are_told))
+        columns = np.full((len(told), COLUMNS), ABSENT)
+        columns[:, 0] = list(map(self._begins.__getitem__, map(_dtype_and_shape, told)))
+        columns[:, 3] = list(map(_needs_gradient, told))
+        columns[:, 6] = list(map(_origin, told))
+        return Beginnings(told, np.flatnonzero(are_told), columns)
+
+    def of_step(
+        self, tensors: Sequence[ObservedTensor], beginnings: Beginnings, rows: MeasuredRows
+    ) -> tuple[Text, dict[int, Exception]]:
+        """Return the text of each tensor, and by its place why one has none."""
         columns = np.full((len(tensors), COLUMNS), ABSENT)
-        others = _without_row(tensors)
-        if not others:
-            columns = self._columns(tensors, rows)
-        else:
-            have_rows = np.ones(len(tensors), np.bool_)
-            have_rows[others] = False
-            columns[have_rows] = self._columns(list(compress(tensors, have_rows)), rows)
+        have_rows = np.zeros(len(tensors), np.bool_)
+        of_tensor = np.fromiter(map(_row, beginnings.tensors), np.int64, len(beginnings.tensors))
+        has_row = of_tensor >= 0
+        places = beginnings.places[has_row]
+        have_rows[places] = True
+        columns[places] = _with_rows(beginnings.columns[has_row], of_tensor[has_row], rows)
         failures: dict[int, Exception] = {}
         with self._pieces.for_a_while():
-            for tensor in map(tensors.__getitem__, others):
-                entry = attempted(partial(_whole_entry, tensor, rows))
+            for place in np.flatnonzero(~have_rows).tolist():  # few, and mostly none
+                entry = attempted(_whole_entry, tensors[place], rows)
                 if isinstance(entry, Exception):
-                    failures[tensor.place], entry = entry, b""
-                columns[tensor.place, 0] = self._pieces.add(entry)
+                    failures[place], entry = entry, b""
+                columns[place, 0] = self._pieces.add(entry)
             texts = entries_of_rows(rows, self._pieces.arrays(), columns)
         return texts, failures
 
-    def _columns(self, tensors: Sequence[ObservedTensor], rows: MeasuredRows) -> Numbers:
-        """Return a row for each tensor, as `tensor_entries` asks for it."""
-        columns = np.full((len(tensors), COLUMNS), ABSENT)
-        of_tensor = np.fromiter(map(_row, tensors), np.int64, len(tensors))
-        columns[:, 0] = list(map(self._begins.__getitem__, map(_dtype_and_shape, tensors)))
-        columns[:, 1] = of_tensor
-        has_sketch = rows.counts[of_tensor] > 1
-        columns[has_sketch, 2] = of_tensor[has_sketch]
-        columns[:, 3] = list(map(_needs_gradient, tensors))
-        if rows.checksums is not None:
-            columns[:, 4] = rows.checksums[of_tensor]
-        zeros = rows.rows[of_tensor, row.ZEROS].astype(np.int64)
-        columns[:, 5] = np.where(has_sketch & (zeros == 0), ABSENT, zeros)  # a sketch says that counts left out are 0
-        columns[:, 6] = list(map(_origin, tensors))
-        return columns
 
-
-def _without_row(tensors: Sequence[ObservedTensor]) -> list[int]:
-    """Return the places of the tensors whose text does not follow from a row: few, and mostly none."""
-    return [
-        place
-        for place, (measurement, layout, source) in enumerate(map(_measured, tensors))
-        if measurement is None or measurement.row < 0 or layout is not None or source is None
-    ]
+def _with_rows(columns: Numbers, of_tensor: Numbers, rows: MeasuredRows) -> Numbers:
+    """Fill in the columns of tensors that follow from their rows."""
+    columns[:, 1] = of_tensor
+    has_sketch = rows.counts[of_tensor] > 1
+    columns[has_sketch, 2] = of_tensor[has_sketch]
+    if rows.checksums is not None:
+        columns[:, 4] = rows.checksums[of_tensor]
+    zeros = rows.rows[of_tensor, row.ZEROS].astype(np.int64)
+    columns[:, 5] = np.where(has_sketch & (zeros == 0), ABSENT, zeros)  # a sketch says that counts left out are 0
+    return columns
 
 
 def _give_origins(tensors: Iterable[ObservedTensor]) -> None:
