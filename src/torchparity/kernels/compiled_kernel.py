@@ -38,13 +38,10 @@ class CompiledKernel:
 
     def launch(self, programs: int, stream: int, arguments: tuple[float, ...]) -> None:
         """Launch so many programs on a stream of the device, which need not be the current one."""
-        if torch._C._cuda_getDevice() == self._device:
-            self._launch(programs, stream, arguments)
-        else:
+        if torch._C._cuda_getDevice() != self._device:
             with torch.cuda.device(self._device):
-                self._launch(programs, stream, arguments)
-
-    def _launch(self, programs: int, stream: int, arguments: tuple[float, ...]) -> None:
+                self.launch(programs, stream, arguments)
+            return
         run, function, metadata = self._run, self._function, self._metadata
         run(programs, 1, 1, stream, function, metadata, None, None, None, *arguments, *self._constants)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate, repeat
+from itertools import accumulate, chain, repeat
 from typing import Any
 
 import numpy as np
@@ -45,7 +45,7 @@ _MOST_QUEUED = 4096
 _MOST_COUNTS = 1 << 16
 _FLOAT8_SINCE = (8, 9)
 _ALIGNMENT = 16  # bytes that a thread loads at a time
-_ROW_BYTES = row.FIELDS * 8
+_NO_TENSOR = [(0, 0) * (FEW - number) for number in range(FEW + 1)]  # arguments in place of those that are not there
 
 
 class _Programs(dict[int, int]):
@@ -212,47 +212,51 @@ class CudaArena:
 
     def _measure(self, key: LaunchKey, addresses: list[int], counts: list[int]) -> list[int]:
         """Launch kernels over tensors of one key; return the first row of each, counted from the stretch's begin."""
+        number = len(counts)
+        if number <= FEW:
+            return self._launch_few(key, addresses, counts)
         # Two launches take less than a table that has to be copied; there is none for strided tensors.
-        if len(counts) <= 2 * FEW or key.layout:
-            first_rows: list[int] = []
-            for begin in range(0, len(counts), FEW):
-                some = slice(begin, begin + FEW)
-                first_rows += self._launch(key, addresses[some], counts[some], is_few=True)
-            return first_rows
-        return self._launch(key, addresses, counts, is_few=False)
+        if number <= 2 * FEW or key.layout:
+            parts = [slice(begin, begin + FEW) for begin in range(0, number, FEW)]
+            return [first for part in parts for first in self._launch_few(key, addresses[part], counts[part])]
+        return self._launch_many(key, addresses, counts)
 
-    def _launch(self, key: LaunchKey, addresses: list[int], counts: list[int], *, is_few: bool) -> list[int]:
+    def _launch_few(self, key: LaunchKey, addresses: list[int], counts: list[int]) -> list[int]:
+        """Launch a kernel over up to `FEW` tensors, which are arguments of the launch."""
+        programs = [self._programs[count] for count in counts]
+        all_programs = sum(programs)
+        results = self._room_for(all_programs)
+        if key.layout:
+            absent = (0,) * (FEW - len(counts))
+            arguments = (*addresses, *absent, key.elements, *key.layout, results.next_row)
+        else:
+            absent = _NO_TENSOR[len(counts)]
+            tensors = chain.from_iterable(zip(addresses, counts, strict=True))
+            arguments = (*tensors, *absent, results.next_row, results.next_checksum, self._factors_address)
+        self._kernels.few(key).launch(all_programs, self._stream, arguments)
+        return results.use(programs)
+
+    def _launch_many(self, key: LaunchKey, addresses: list[int], counts: list[int]) -> list[int]:
+        """Launch a kernel over any number of tensors, which are in a table."""
         programs = list(map(self._programs.__getitem__, counts))
         all_programs = sum(programs)
         results = self._room_for(all_programs)
-        if self._stream not in results.streams:
-            results.streams.add(self._stream)
-            stream_object(self._stream, self._device).wait_event(results.filled)
-        number, used = len(counts), results.used
-        first_row, first_checksum = results.addresses
-        rows = first_row + used * _ROW_BYTES
-        checksum_row = first_checksum + (used * 4 if self._checksums else 0)
-        arguments: list[int]
-        if key.layout:
-            arguments = [*addresses, *[0] * (FEW - number), key.elements, *key.layout, rows]
-        elif is_few:
-            arguments = [0] * (2 * FEW)
-            arguments[: 2 * number : 2], arguments[1 : 2 * number : 2] = addresses, counts
-            arguments += (rows, checksum_row, self._factors_address)
-        else:
-            starts = accumulate(programs[:-1], initial=0)
-            table = self._tables.write([*starts, *addresses, *counts], self._stream)
-            arguments = [table, number, rows, checksum_row, self._factors_address]
-        self._kernels.kernel(key, is_few=is_few).launch(all_programs, self._stream, tuple(arguments))
-        results.used = used + all_programs
-        return list(accumulate(programs[:-1], initial=results.before + used))
+        starts = accumulate(programs[:-1], initial=0)
+        table = self._tables.write([*starts, *addresses, *counts], self._stream)
+        arguments = (table, len(counts), results.next_row, results.next_checksum, self._factors_address)
+        self._kernels.many(key).launch(all_programs, self._stream, arguments)
+        return results.use(programs)
 
     def _room_for(self, rows: int) -> Results:
+        """Return the results that the next launch on the stream of the queue may write so many rows of."""
         results = self._stretch.results[-1]
-        if results.used + rows > len(results.rows):
+        if results.used + rows > results.size:
             before = results.before + results.used
             results = Results(max(rows, _RESULT_ROWS), self._device, checksums=self._checksums, before=before)
             self._stretch.results.append(results)
+        if self._stream not in results.streams:
+            results.streams.add(self._stream)
+            stream_object(self._stream, self._device).wait_event(results.filled)
         return results
 
 

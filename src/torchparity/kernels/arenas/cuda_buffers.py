@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -14,6 +15,7 @@ from torchparity.kernels.numba_loops.crc import after_zeros, times
 from torchparity.kernels.row import FIELDS
 from torchparity.kernels.triton_launch.checksum import LANES
 
+_ROW_BYTES = FIELDS * 8
 _TABLE_WORDS = 1 << 17
 _LINE = 16  # words of a cache line, which no two tables share
 
@@ -26,12 +28,27 @@ class Results:
         # A row that no program wrote must not look like one: counts are never nan.
         self.rows = torch.full((rows, FIELDS), torch.nan, dtype=torch.float64, device=device)
         self.checksums = torch.empty(rows if checksums else 1, dtype=torch.int32, device=device)
-        self.addresses = self.rows.data_ptr(), self.checksums.data_ptr()
-        self.used = 0
+        self.first_row = self.next_row = self.rows.data_ptr()
+        self.next_checksum = self.checksums.data_ptr()
+        self.size, self.used = rows, 0
+        self._checksum_bytes = 4 if checksums else 0
         # The rows are filled on the stream that is current now; a launch on another must come after that.
         self.streams = {torch._C._cuda_getCurrentRawStream(self.rows.device.index)}
         self.filled = torch.cuda.Event()  # type: ignore[no-untyped-call]
         self.filled.record(torch.cuda.current_stream(device))
+
+    def use(self, programs: Sequence[int]) -> list[int]:
+        """Take a row for each program of some tensors; return the first of each, counted from the stretch's begin."""
+        first = row = self.before + self.used
+        first_rows = []
+        for number in programs:
+            first_rows.append(row)
+            row += number
+        taken = row - first
+        self.used += taken
+        self.next_row += taken * _ROW_BYTES
+        self.next_checksum += taken * self._checksum_bytes
+        return first_rows
 
 
 class Table:

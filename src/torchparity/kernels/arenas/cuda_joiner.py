@@ -34,7 +34,7 @@ class RowJoiner:
         Extremes of integers are the bits of an int64.
         """
         befores = np.array([part.before for part in results], np.int64)
-        addresses = np.array([part.addresses[0] for part in results], np.int64)
+        addresses = np.array([part.first_row for part in results], np.int64)
         part_of = np.searchsorted(befores, first_rows, side="right") - 1
         firsts = addresses[part_of] + (first_rows - befores[part_of]) * _ROW_BYTES
         table = torch.from_numpy(np.concatenate([firsts, numbers, are_float]).astype(np.int64))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from torchparity.kernels.compiled_kernel import ANY_INTEGER, CompiledKernel, compiled_kernel
 from torchparity.kernels.layouts import Layout
@@ -31,26 +31,35 @@ class MeasuringKernels:
         self._device, self._checksums = device, checksums
         pairs_since = {} if exact else chunks.PAIRS_SINCE  # their sums begin in float32
         self._in_pairs = frozenset(kind for kind, since in pairs_since.items() if capability >= since)
-        self._compiled: dict[tuple[int, bool, bool, bool], CompiledKernel] = {}
+        self._few: dict[tuple[int, bool, bool], CompiledKernel] = {}
+        self._many: dict[tuple[int, bool], CompiledKernel] = {}
 
-    def kernel(self, key: LaunchKey, *, is_few: bool) -> CompiledKernel:
-        """Return the kernel for some tensors."""
-        kind, size, is_aligned, _, layout = key
-        which = (kind, is_aligned, is_few, bool(layout))
-        kernel = self._compiled.get(which)
+    def few(self, key: LaunchKey) -> CompiledKernel:
+        """Return the kernel for up to `FEW` tensors."""
+        which = key.kind, key.is_aligned, not key.layout
+        kernel = self._few.get(which)
         if kernel is None:
-            in_pairs = kind in self._in_pairs
-            function = measure_strided
-            constants: tuple[int, ...] = (kind, size, in_pairs)
-            if not layout:
-                function = measure_few if is_few else measure_many
-                constants = (kind, is_aligned, self._checksums, size, in_pairs)
-            kernel = self._compiled[which] = compiled_kernel(
-                function,
-                (ANY_INTEGER,) * _ARGUMENTS[function],
-                constants,
-                self._device,
-                warps=chunks.WARPS,
-                most_registers=_REGISTERS_IN_PAIRS if in_pairs else None,
-            )
+            kernel = self._few[which] = self._compiled(measure_strided if key.layout else measure_few, key)
         return kernel
+
+    def many(self, key: LaunchKey) -> CompiledKernel:
+        """Return the kernel for tensors in a table."""
+        which = key.kind, key.is_aligned
+        kernel = self._many.get(which)
+        if kernel is None:
+            kernel = self._many[which] = self._compiled(measure_many, key)
+        return kernel
+
+    def _compiled(self, function: Any, key: LaunchKey) -> CompiledKernel:
+        in_pairs = key.kind in self._in_pairs
+        constants: tuple[int, ...] = (key.kind, key.is_aligned, self._checksums, key.size, in_pairs)
+        if function is measure_strided:
+            constants = (key.kind, key.size, in_pairs)
+        return compiled_kernel(
+            function,
+            (ANY_INTEGER,) * _ARGUMENTS[function],
+            constants,
+            self._device,
+            warps=chunks.WARPS,
+            most_registers=_REGISTERS_IN_PAIRS if in_pairs else None,
+        )
