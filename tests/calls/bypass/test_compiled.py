@@ -88,6 +88,16 @@ def test_a_compiled_part_of_a_model_is_passed_over_and_the_rest_is_there(tmp_pat
     assert all(p.grad.equal(grad) for p, grad in zip(model.parameters(), plain, strict=True))
 
 
+def test_a_compiled_part_is_named_where_only_the_whole_model_is_hooked(tmp_path, capsys):
+    model = Net()
+    model.block.compile(backend="eager")
+
+    with capture(tmp_path, model=model, task="free_benchmark", level="L1"):
+        model(torch.ones(2, 3))
+
+    assert "Module.block.Block is compiled and was skipped" in capsys.readouterr().out
+
+
 def test_a_compiled_function_is_named_and_what_surrounds_it_is_recorded(tmp_path):
     @torch.compile(backend="eager")
     def wave(x):
