@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional
 
 import torchparity
-from torchparity.ops import full_name, function_called, may_draw, record_name
+from torchparity.ops import draws_where_its_tensors_are, full_name, function_called, may_draw, record_name
 
 FUNCTIONS = [
     (functional.linear, "Functional.linear"),
@@ -58,6 +58,24 @@ def test_every_function_that_torch_can_override_has_a_name_of_a_known_family():
 )
 def test_which_functions_may_draw_random_numbers(name, draws):
     assert may_draw(name) is draws
+
+
+@pytest.mark.parametrize(
+    ("name", "is_certain"),
+    [
+        ("Functional.gelu", True),
+        ("Torch.matmul", True),
+        ("Tensor.add_", True),
+        ("Functional.dropout", False),
+        ("Torch.bernoulli", False),
+        ("VF.lstm", False),  # on CUDA it draws a seed on the host
+        ("Functional.gumbel_softmax", False),  # no operator
+        ("Tensor.no_such_thing", False),
+        ("Ops.of_a_user.gelu", False),
+    ],
+)
+def test_which_functions_draw_nowhere_but_where_their_tensors_are(name, is_certain):
+    assert draws_where_its_tensors_are(name) is is_certain
 
 
 @pytest.mark.parametrize("alias", ["mm", "spmm", "dsmm"])

@@ -11,7 +11,7 @@ from torchparity.ops.names import (
     record_name,
 )
 from torchparity.ops.op import Kind, Op, describe_function
-from torchparity.ops.randomness import may_draw
+from torchparity.ops.randomness import draws_where_its_tensors_are, may_draw
 from torchparity.ops.writes import certain_writes, possible_writes, writes_in_part
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "Op",
     "certain_writes",
     "describe_function",
+    "draws_where_its_tensors_are",
     "full_name",
     "function_called",
     "is_function_of_torch",

@@ -126,7 +126,7 @@ class Perturbing(Listener, ABC):
     def _held(self, call: Call, tensors: Sequence[torch.Tensor]) -> Held:
         is_written = may_write(call)
         subject = subject_of(call, tensors, lambda tensor: self.copied(tensor, is_written=is_written))
-        return Held(subject, RandomState(call), Autocasting(tensors), versions_of(tensors))
+        return Held(subject, RandomState(call, tensors), Autocasting(tensors), versions_of(tensors))
 
 
 def lacks_low_precision(raised: Raised, tensors: Sequence[torch.Tensor]) -> bool:

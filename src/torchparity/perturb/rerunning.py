@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
 
 from torchparity.calls import Call
-from torchparity.devices import all_devices
-from torchparity.ops import Kind
+from torchparity.devices import Device, all_devices, devices_of_types
+from torchparity.ops import Kind, draws_where_its_tensors_are
 from torchparity.perturb.autocast import autocasting_kinds, is_any_autocasting
 from torchparity.perturb.perturbations import Perturbation
 from torchparity.perturb.subject import Subject
@@ -21,11 +21,12 @@ from torchparity.perturb.subject import Subject
 class RandomState:
     """The state of the random generators at one time.
 
-    Those among a call's arguments are included, and for a function of the user's those of Python and NumPy.
+    For a call they are those that it may draw from, given where its `tensors` are: those among its arguments are
+    included, and for a function of the user's those of Python and NumPy.
     """
 
-    def __init__(self, call: Call | None = None) -> None:
-        generators = [generator for device in all_devices() for generator in device.generators()]
+    def __init__(self, call: Call | None = None, tensors: Iterable[torch.Tensor] = ()) -> None:
+        generators = [generator for device in _drawn_from(call, tensors) for generator in device.generators()]
         if call is not None:
             arguments = (*call.args, *call.kwargs.values())
             generators += [value for value in arguments if isinstance(value, torch.Generator)]
@@ -43,6 +44,14 @@ class RandomState:
         for generator, before in self._states:
             if _state_of(generator) != before:
                 _go_on_from(before, generator)
+
+
+def _drawn_from(call: Call | None, tensors: Iterable[torch.Tensor]) -> Sequence[Device]:
+    """Return the devices that a call may draw on: reading the host's state takes more than all else that is held."""
+    kinds = {tensor.device.type for tensor in tensors}
+    if call is None or kinds != {"cuda"} or not draws_where_its_tensors_are(call.op.name):
+        return all_devices()
+    return [device for device in devices_of_types(kinds) if not device.is_host]
 
 
 def _state_of(generator: torch.Generator) -> bytes | tuple[int, int]:
