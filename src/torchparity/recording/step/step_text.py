@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from itertools import chain
 from operator import attrgetter
 
@@ -73,16 +72,34 @@ class StepEncoder:
         tensors_of = [shown(draft) for draft in drafts]
         tensors = _placed(tensors_of)
         templates = list(map(self._template, drafts))
+        lines = _Lines(len(tensors))
+        for draft, template, of_draft in zip(drafts, templates, tensors_of, strict=True):
+            if template is not None:
+                lines.add(draft, template, of_draft)
         beginnings = self._tensors.beginnings(tensors)
         rows = wait_for_rows()
         texts, failures = self._tensors.of_step(tensors, beginnings, rows)
-        lines, debug, left_out = _Lines(len(tensors)), list[EncodedRecord](), list[str]()
+        if None not in templates and not failures:
+            return EncodedStep(self._joined(lines, texts), len(drafts), []), []
+        usable = templates if not failures else [None] * len(drafts)
+        return self._encode_some_alone(drafts, usable, tensors_of, texts, rows)
+
+    def _encode_some_alone(
+        self,
+        drafts: Sequence[Draft],
+        templates: Sequence[Template | None],
+        tensors_of: Sequence[Sequence[ObservedTensor]],
+        texts: Text,
+        rows: MeasuredRows,
+    ) -> tuple[EncodedStep, list[str]]:
+        """Encode a step in which some records have no template, each of those by itself."""
+        lines, debug, left_out = _Lines(len(texts[1]) - 1), list[EncodedRecord](), list[str]()
         with self._pieces.for_a_while():
             for draft, template, of_draft in zip(drafts, templates, tensors_of, strict=True):
-                if template is not None and not failures:
+                if template is not None:
                     lines.add(draft, template, of_draft)
                     continue
-                record = attempted(partial(_whole, draft, of_draft, rows))
+                record = attempted(_whole, draft, of_draft, rows)
                 if isinstance(record, Exception):
                     left_out.append(unrecorded(draft.name[:200], record))
                 elif record.direction == "debug":
@@ -96,12 +113,12 @@ class StepEncoder:
         """Return the template of a record; None where it needs a text of its own."""
         if draft.error is not None or draft.direction == "debug":
             return None
-        key = attempted(partial(likeness, draft))
+        key = attempted(likeness, draft)
         if isinstance(key, Exception):
             return None
         template = self._templates.get(key)
         if template is None:
-            made = attempted(partial(make_template, draft, self._pieces))
+            made = attempted(make_template, draft, self._pieces)
             if isinstance(made, Exception):
                 return None
             template = self._templates[key] = made
