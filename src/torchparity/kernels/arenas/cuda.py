@@ -15,7 +15,6 @@ from torchparity.kernels.arenas.contract import PendingReadings
 from torchparity.kernels.arenas.cuda_buffers import LaunchTables, Results, Stretch, checksum_factors, stream_object
 from torchparity.kernels.arenas.cuda_joiner import RowJoiner
 from torchparity.kernels.arenas.cuda_kernels import LaunchKey, MeasuringKernels
-from torchparity.kernels.cuda_waiting import wait_for
 from torchparity.kernels.layouts import Layout, layout_of
 from torchparity.kernels.measured_rows import MeasuredRows, Reading
 from torchparity.kernels.numba_loops.chunk_joins import joined_checksums
@@ -174,24 +173,24 @@ class CudaArena:
             return _CudaReadings(self, Stretch([]), None)
         streams = {stream for part in stretch.results for stream in part.streams}
         current = torch._C._cuda_getCurrentRawStream(self._index)
-        is_done = None
+        measured = None
         if streams == {current}:
-            is_done = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call]
-            is_done.record(torch.cuda.current_stream(self._device))
+            measured = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            measured.record(torch.cuda.current_stream(self._device))
         else:
             torch.cuda.synchronize(self._device)
         stretch.tables = self._tables.take()
         self._stretch = self._begin()
-        return _CudaReadings(self, stretch, is_done)
+        return _CudaReadings(self, stretch, measured)
 
-    def read(self, stretch: Stretch) -> MeasuredRows:
-        """Return the rows of a stretch that is done, behind nobody's work."""
-        self._tables.give_back(stretch.tables)
-        stretch.tables = []
+    def read(self, stretch: Stretch, measured: torch.cuda.Event | None) -> MeasuredRows:
+        """Return the rows of a stretch, behind nobody's work; wait until it is `measured`, unless that was done."""
         counts, begins = np.array(stretch.counts, np.int64), np.array(stretch.first_rows, np.int64)
         programs = programs_of(counts)
         is_float = np.array([self._kinds[dtype][0] < chunks.INT64 for dtype in stretch.dtypes])
-        whole = self._joiner.joined(stretch.results, begins, programs, is_float)
+        whole = self._joiner.joined(stretch.results, begins, programs, is_float, measured)
+        self._tables.give_back(stretch.tables)
+        stretch.tables = []
         if np.isnan(whole[:, row.NEGATIVE_INFS]).any():
             raise RuntimeError("tensors on the device were not measured: a launch was lost")
         checksums = None
@@ -261,10 +260,10 @@ class CudaArena:
 
 
 class _CudaReadings:
-    """A stretch that the device may still be measuring; `is_done` is None where it was waited for."""
+    """A stretch that the device may still be measuring; `measured` is None where it was waited for."""
 
-    def __init__(self, arena: CudaArena, stretch: Stretch, is_done: torch.cuda.Event | None) -> None:
-        self._arena, self._stretch, self._is_done = arena, stretch, is_done
+    def __init__(self, arena: CudaArena, stretch: Stretch, measured: torch.cuda.Event | None) -> None:
+        self._arena, self._stretch, self._measured = arena, stretch, measured
 
     def __len__(self) -> int:
         return len(self._stretch.owners)
@@ -275,9 +274,7 @@ class _CudaReadings:
     def wait_for_rows(self) -> MeasuredRows:
         if not self._stretch.owners:
             return MeasuredRows([], np.empty(0, np.int64), np.empty((0, row.FIELDS)))
-        if self._is_done is not None:
-            wait_for(self._is_done)
-        return self._arena.read(self._stretch)
+        return self._arena.read(self._stretch, self._measured)
 
 
 def _of_integers(count: int, whole: npt.NDArray[np.float64], dtype: str) -> Statistics:
