@@ -92,16 +92,17 @@ class Output:
         try:
             self._begin(step)
             self._begun = None
+            if self._has_extra:  # first: the device may still be measuring what the records show
+                self._writer.describe_step(stacks=done.stacks, construct=done.construct)
             if self._has_values:
                 self._add_with_values(step, done)
             elif self._task == "structure":
                 self._in_structure += sum(draft.direction == "forward" for draft in done.drafts)
             else:
                 self._writer.add_later([draft.name for draft in done.drafts], done.encoded)
-            stacks, construct = (done.stacks, done.construct) if self._has_extra else (None, None)
             self._writer.finish_step(
-                stacks=stacks,
-                construct=construct,
+                stacks=None,
+                construct=None,
                 missing=[*missing, *self._refused],
                 environment=environment,
                 origins=done.origins,

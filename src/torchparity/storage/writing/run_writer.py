@@ -23,6 +23,7 @@ from torchparity.storage.writing.space_limit import DiskUsage, SpaceLimit
 from torchparity.storage.writing.step_report import StepReport
 from torchparity.storage.writing.writing_thread import (
     Add,
+    Describe,
     Encode,
     Encoding,
     Entry,
@@ -192,6 +193,15 @@ class RunWriter:
         else:
             self._thread.put(Store(tensor, self._checksums.crc32(tensor)), tensor.queue_bytes())
 
+    def describe_step(self, *, stacks: Iterable[StackGroup] | None, construct: Mapping[str, str | None] | None) -> None:
+        """Hand over where the calls of the step came from and what they are inside of; no file for what is None."""
+        self._refuse_if_closed()
+        if self._step is None:
+            raise ConfigError("there is no step to describe; call start_step first.")
+        groups = None if stacks is None else list(stacks)
+        parents = None if construct is None else dict(construct)
+        self._thread.put(Describe(groups, parents), _RECORD_BYTES)
+
     def finish_step(
         self,
         *,
@@ -203,8 +213,8 @@ class RunWriter:
     ) -> None:
         """End the step: everything handed over is written and dump.json appears. Does not wait for that.
 
-        Where `stacks` or `construct` are None there is no such file. `environment` is what held in this step, where
-        that is not what the writer was opened with.
+        `stacks` and `construct` are those of `describe_step`, None where that was called or there is no such file.
+        `environment` is what held in this step, where that is not what the writer was opened with.
         `missing` are sentences about what the step lacks; every reader of the run repeats them.
         `origins` are what the numbers in its leaves stand for; nobody may change them from here on but
         the encoding handed over before.
@@ -212,11 +222,11 @@ class RunWriter:
         self._refuse_if_closed()
         if self._step is None:
             raise ConfigError("there is no step to finish; call start_step first.")
+        if stacks is not None or construct is not None:
+            self.describe_step(stacks=stacks, construct=construct)
         self._step = None
-        groups = None if stacks is None else list(stacks)
-        parents = None if construct is None else dict(construct)
         held = None if environment is None else dict(environment)
-        self._thread.put(Finish(groups, parents, list(missing), held, origins), _RECORD_BYTES)
+        self._thread.put(Finish(list(missing), held, origins), _RECORD_BYTES)
 
     def close(self) -> dict[int, StepReport]:
         """Wait until everything is on disk; raise the failure of the writer, if any.

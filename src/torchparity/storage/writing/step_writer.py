@@ -51,7 +51,7 @@ class StepWriter:
         self._records = dict.fromkeys(self._lines, 0)
         self._left_out: list[str] = []
         self._valueless = 0
-        self._record_bytes = 0
+        self._record_bytes = self._written = 0
         self._sink: TensorSink | None = None
         self._leaves = EncodedLeaves()
         folder.mkdir(parents=True, exist_ok=True)
@@ -102,25 +102,26 @@ class StepWriter:
         """Flush the journal, so that the records survive a killed process."""
         self._journal.flush()
 
+    def describe(self, stacks: Iterable[StackGroup] | None, construct: Mapping[str, str | None] | None) -> None:
+        """Write where the calls came from and what they are inside of; no file for what is None."""
+        if stacks is not None:
+            groups = {str(index): [group.records, group.frames] for index, group in enumerate(stacks)}
+            self._written += self._write_whole("stack.json", self._lines_of(groups))
+        if construct is not None:
+            self._written += self._write_whole("construct.json", self._lines_of(dict(construct)))
+
     def finish(
         self,
-        stacks: Iterable[StackGroup] | None,
-        construct: Mapping[str, str | None] | None,
         missing: Iterable[str],
         environment: Mapping[str, str] | None = None,
         origins: OriginTable | None = None,
     ) -> StepReport:
-        """Write all files of the step; return the report on it."""
+        """Write the records; return the report on the step."""
         if environment is not None:
             self._info = msgspec.structs.replace(self._info, environment=dict(environment))
         if self._sink is not None:
             self._sink.close()
-        written = 0 if self._sink is None else self._sink.stored_bytes
-        if stacks is not None:
-            groups = {str(index): [group.records, group.frames] for index, group in enumerate(stacks)}
-            written += self._write_whole("stack.json", self._lines_of(groups))
-        if construct is not None:
-            written += self._write_whole("construct.json", self._lines_of(dict(construct)))
+        written = self._written + (0 if self._sink is None else self._sink.stored_bytes)
         for name, lines in self._lines.items():
             if lines or (name == "dump.json" and not self._lines["debug.json"]):
                 head = encode(self._head([*missing, *self._left_out, *self._without_values()]))[:-1]

@@ -47,9 +47,13 @@ class Encode:
 
 
 @dataclass(frozen=True)
-class Finish:
+class Describe:
     stacks: Iterable[StackGroup] | None
     construct: Mapping[str, str | None] | None
+
+
+@dataclass(frozen=True)
+class Finish:
     missing: Iterable[str]
     environment: Mapping[str, str] | None = None  # None: that of the start
     origins: OriginTable | None = None
@@ -60,7 +64,7 @@ class Close:
     pass
 
 
-Task = Start | Store | Add | Encode | Finish | Close
+Task = Start | Store | Add | Encode | Describe | Finish | Close
 
 
 class WritingThread:
@@ -123,7 +127,7 @@ class WritingThread:
                 if self._step is not None:
                     self._step.abandon()
 
-    def _carry_out(self, task: Start | Store | Add | Encode | Finish) -> None:
+    def _carry_out(self, task: Start | Store | Add | Encode | Describe | Finish) -> None:
         if isinstance(task, Start):
             self._step = StepWriter(task.folder, self._info, self._format, self._space)
             self._number = task.step
@@ -133,10 +137,10 @@ class WritingThread:
             raise InternalError("a record reached the writer outside a step.")
         if isinstance(task, Store):
             step.store("", task.tensor, task.crc32)
+        elif isinstance(task, Describe):
+            step.describe(task.stacks, task.construct)
         elif isinstance(task, Finish):
-            report = self.reports[self._number] = step.finish(
-                task.stacks, task.construct, task.missing, task.environment, task.origins
-            )
+            report = self.reports[self._number] = step.finish(task.missing, task.environment, task.origins)
             self._space.finished_bytes += report.bytes
             self._step = None
         else:
