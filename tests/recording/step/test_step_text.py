@@ -13,8 +13,9 @@ from tests.support.zoo import ZOO, Training
 from torchparity import open_run
 from torchparity.recording import capture
 from torchparity.recording.measuring.pending import fill
+from torchparity.recording.step import step_text
 from torchparity.recording.step.step_text import StepEncoder
-from torchparity.recording.step.templates import shown
+from torchparity.recording.step.templates import make_template, shown
 from torchparity.storage.encoding import encode_each
 
 
@@ -132,6 +133,39 @@ def test_a_record_that_no_json_can_hold_leaves_the_others(steps, tmp_path):
     encoded, left_out = StepEncoder().encode(drafts, lambda: rows)
     assert list(msgspec.json.decode(b"{" + bytes(encoded.lines) + b"}")) == ["Tensor.sin.0.forward"]
     assert [sentence.partition(" (")[0] for sentence in left_out] == ["Tensor.exp.0.forward could not be written"]
+
+
+def test_long_lists_of_numbers_are_written_as_they_are(steps, tmp_path):
+    tensors = [torch.full((number + 1,), 2.0) for number in range(9)]
+    numbers = [0.0, -0.0, float("nan"), float("inf"), float("-inf"), 1e-300, 0.1, 7.0, 3.0]
+    with capture(tmp_path, level="L1"):
+        torch._foreach_mul(tensors, numbers)
+        torch._foreach_addcdiv_(tensors, tensors, tensors, numbers)
+        torch._foreach_pow(tensors, [True, 2, 2.5, 3, 4, 5, 6, 7, 8])
+        torch.full([1] * 9, 2.0)
+        torch.nn.functional.pad(torch.ones(1, 1, 1, 1), [0, 0, 0, 0, 0, 0, 1, 1], "constant", 2.5)
+        torch.stack(tensors[:1] * 9, 0)
+        torch.ones(3, 4).index_select(1, torch.tensor([0])).tile([1] * 8)
+
+    assert_same_text(tmp_path, steps)
+
+
+def test_numbers_that_differ_from_step_to_step_make_no_template_for_each(steps, monkeypatch, tmp_path):
+    records = []
+
+    def noted(draft, pieces):
+        records.append(draft.name)
+        return make_template(draft, pieces)
+
+    monkeypatch.setattr(step_text, "make_template", noted)
+    tensors = [torch.ones(2) for _ in range(9)]
+    with capture(tmp_path, level="L1") as recording:
+        for step in range(4):
+            torch._foreach_mul_(tensors, [step + number / 10 for number in range(9)])
+            recording.step()
+
+    assert records == ["Torch._foreach_mul_.0.forward"]
+    assert_same_text(tmp_path, steps)
 
 
 def drafts_and_rows(steps, tmp_path, work):

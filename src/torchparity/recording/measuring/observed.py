@@ -38,7 +38,6 @@ class ObservedTensor(msgspec.Struct, gc=False):
     arena: Any = None  # the `ArenaSlot` of a tensor measured without a copy
     count: int = 0
     source: Source | None = None  # of its content
-    place: int = -1  # among the observed tensors of the step, given when it is encoded
     cached_leaf: TensorLeaf | None = None
     cached_json: msgspec.Raw | None = None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
-from operator import attrgetter
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,17 +15,32 @@ from torchparity.recording.measuring.observed import ObservedTensor
 from torchparity.recording.measuring.pending import fill
 from torchparity.recording.step.drafts import Draft
 from torchparity.recording.step.pieces import Pieces
-from torchparity.recording.step.templates import Template, likeness, make_template, shown
+from torchparity.recording.step.templates import (
+    Template,
+    ValueList,
+    likeness,
+    make_template,
+    shown,
+    value_lists,
+    without_lists,
+)
 from torchparity.recording.step.tensor_texts import TensorTexts
-from torchparity.storage.encoding import EncodedRecord, EncodedStep, encode_each
+from torchparity.storage.encoding import EncodedRecord, EncodedStep, argument_json, encode_each
 
-_place = attrgetter("place")
+
+class _Prepared(NamedTuple):
+    """A record whose line is laid out: its template, the places of its tensors, and its lists of values."""
+
+    draft: Draft
+    template: Template | None  # None: it needs a text of its own
+    places: Sequence[int]  # among the tensors of the step
+    lists: Sequence[ValueList]
 
 
 class _Lines:
     """The lines of a step, in columns: the name of each, its pieces, its fillings and how many it has.
 
-    Fillings are tensors by their places, and after those the seconds of calls.
+    Fillings are tensors by their places, and after those lists of values and the seconds of calls.
     """
 
     def __init__(self, tensors: int) -> None:
@@ -33,23 +48,31 @@ class _Lines:
         self.pieces: list[int] = []
         self.fillings: list[int] = []
         self.holes: list[int] = []
-        self.seconds: list[float] = []
+        self.values: list[Any] = []
         self._tensors = tensors
 
-    def add(self, draft: Draft, template: Template, tensors: Sequence[ObservedTensor]) -> None:
+    def add(self, record: _Prepared, template: Template) -> None:
+        draft, filled = record.draft, 0
         self.names.append(draft.name)
         self.pieces += template
-        self.fillings += map(_place, tensors)
         self.holes.append(len(template) - 1)
+        for values in record.lists:
+            self.fillings += record.places[filled : values.tensors_before]
+            self._fill(list(map(argument_json, values.values)))
+            filled = values.tensors_before
+        self.fillings += record.places[filled:] if filled else record.places
         if draft.seconds is not None:
-            self.fillings.append(self._tensors + len(self.seconds))
-            self.seconds.append(round(draft.seconds, 9))
+            self._fill(round(draft.seconds, 9))
 
     def add_whole(self, name: str, piece: int) -> None:
         """Add a line that has no holes."""
         self.names.append(name)
         self.pieces.append(piece)
         self.holes.append(0)
+
+    def _fill(self, value: Any) -> None:
+        self.fillings.append(self._tensors + len(self.values))
+        self.values.append(value)
 
 
 class StepEncoder:
@@ -69,43 +92,51 @@ class StepEncoder:
         if self._pieces.are_many():
             self._pieces.clear()
             self._templates.clear()
-        tensors_of = [shown(draft) for draft in drafts]
-        tensors = _placed(tensors_of)
-        templates = list(map(self._template, drafts))
+        records, tensors = self._prepared(drafts)
         lines = _Lines(len(tensors))
-        for draft, template, of_draft in zip(drafts, templates, tensors_of, strict=True):
-            if template is not None:
-                lines.add(draft, template, of_draft)
+        for record in records:
+            if record.template is not None:
+                lines.add(record, record.template)
         beginnings = self._tensors.beginnings(tensors)
         rows = wait_for_rows()
         texts, failures = self._tensors.of_step(tensors, beginnings, rows)
-        if None not in templates and not failures:
-            return EncodedStep(self._joined(lines, texts), len(drafts), []), []
-        usable = templates if not failures else [None] * len(drafts)
-        return self._encode_some_alone(drafts, usable, tensors_of, texts, rows)
+        if not failures and all(record.template for record in records):
+            return EncodedStep(self._joined(lines, texts), len(drafts)), []
+        if failures:
+            records = [record._replace(template=None) for record in records]
+        return self._encode_some_alone(records, tensors, texts, rows)
+
+    def _prepared(self, drafts: Sequence[Draft]) -> tuple[list[_Prepared], list[ObservedTensor]]:
+        """Return the records, and their tensors, each once and in the order in which records show them."""
+        tensors_of = [shown(draft) for draft in drafts]
+        identities = [list(map(id, tensors)) for tensors in tensors_of]
+        distinct = dict(zip(chain.from_iterable(identities), chain.from_iterable(tensors_of), strict=True))
+        place_of = dict(zip(distinct, range(len(distinct)), strict=True)).__getitem__
+        records = []
+        for draft, of_draft in zip(drafts, identities, strict=True):
+            lists = value_lists(draft)
+            template = self._template(without_lists(draft, lists) if lists else draft)
+            records.append(_Prepared(draft, template, list(map(place_of, of_draft)), lists))
+        return records, list(distinct.values())
 
     def _encode_some_alone(
-        self,
-        drafts: Sequence[Draft],
-        templates: Sequence[Template | None],
-        tensors_of: Sequence[Sequence[ObservedTensor]],
-        texts: Text,
-        rows: MeasuredRows,
+        self, records: Sequence[_Prepared], tensors: Sequence[ObservedTensor], texts: Text, rows: MeasuredRows
     ) -> tuple[EncodedStep, list[str]]:
         """Encode a step in which some records have no template, each of those by itself."""
-        lines, debug, left_out = _Lines(len(texts[1]) - 1), list[EncodedRecord](), list[str]()
+        lines, debug, left_out = _Lines(len(tensors)), list[EncodedRecord](), list[str]()
         with self._pieces.for_a_while():
-            for draft, template, of_draft in zip(drafts, templates, tensors_of, strict=True):
-                if template is not None:
-                    lines.add(draft, template, of_draft)
+            for record in records:
+                if record.template is not None:
+                    lines.add(record, record.template)
                     continue
-                record = attempted(_whole, draft, of_draft, rows)
-                if isinstance(record, Exception):
-                    left_out.append(unrecorded(draft.name[:200], record))
-                elif record.direction == "debug":
-                    debug.append(record)
+                shown_by = [tensors[place] for place in record.places]
+                encoded = attempted(_whole, record.draft, shown_by, rows)
+                if isinstance(encoded, Exception):
+                    left_out.append(unrecorded(record.draft.name[:200], encoded))
+                elif encoded.direction == "debug":
+                    debug.append(encoded)
                 else:
-                    lines.add_whole(record.name, self._pieces.add(b": " + record.entry))
+                    lines.add_whole(encoded.name, self._pieces.add(b": " + encoded.entry))
             joined = self._joined(lines, texts)
         return EncodedStep(joined, len(lines.names), debug), left_out
 
@@ -125,7 +156,7 @@ class StepEncoder:
         return template
 
     def _joined(self, lines: _Lines, tensors: Text) -> memoryview:
-        fillings = _followed_by(tensors, encode_each(lines.seconds))
+        fillings = _followed_by(tensors, encode_each(lines.values))
         names = _followed_by(NO_TEXT, encode_each(lines.names))
         return joined_lines(names, self._pieces.arrays(), fillings, lines.pieces, lines.fillings, lines.holes)
 
@@ -133,16 +164,6 @@ class StepEncoder:
 def unrecorded(what: str, error: Exception) -> str:
     """Return a sentence about what could not be written."""
     return f"{what} could not be written ({type(error).__name__}: {str(error)[:200]})."
-
-
-def _placed(tensors_of: Iterable[Iterable[ObservedTensor]]) -> list[ObservedTensor]:
-    """Return the tensors of a step, each once and in the order in which records show them, with their places."""
-    tensors: list[ObservedTensor] = []
-    for tensor in chain.from_iterable(tensors_of):
-        if not 0 <= tensor.place < len(tensors) or tensors[tensor.place] is not tensor:
-            tensor.place = len(tensors)
-            tensors.append(tensor)
-    return tensors
 
 
 def _whole(draft: Draft, tensors: Iterable[ObservedTensor], rows: MeasuredRows) -> EncodedRecord:
