@@ -34,7 +34,8 @@ class Source(msgspec.Struct, eq=False, gc=False):
     def origin(self) -> int:
         """Return the number that the file has for it; call it when the step is over."""
         if self.number is None:
-            self.number = self.table.number([part.told() for part in self.parts or (self,)])
+            parts = self.parts
+            self.number = self.table.number(tuple([part.told() for part in parts]) if parts else (self.told(),))
         return self.number
 
     def told(self) -> str:

@@ -6,8 +6,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import msgspec
 
 
@@ -18,11 +16,10 @@ class OriginTable(msgspec.Struct, eq=False, gc=False):
     records: int = 0
     _numbers: dict[tuple[str, ...], int] = {}
 
-    def number(self, texts: Sequence[str]) -> int:
+    def number(self, texts: tuple[str, ...]) -> int:
         """Return the number that stands for these producers."""
-        key = tuple(texts)
-        number = self._numbers.get(key)
+        number = self._numbers.get(texts)
         if number is None:
-            self.entries.append(key[0] if len(key) == 1 else key)
-            number = self._numbers[key] = -len(self.entries)
+            self.entries.append(texts[0] if len(texts) == 1 else texts)
+            number = self._numbers[texts] = -len(self.entries)
         return number
