@@ -22,9 +22,9 @@ from torchparity.recording.schedule.dump_enable import DumpEnable
 from torchparity.recording.schedule.tokens import TokenCounter, checked_range
 from torchparity.recording.setup import Models
 from torchparity.recording.step.saved_values import SavedValues
+from torchparity.recording.writing.left_out import LeftOut
 from torchparity.recording.writing.step_output import StepOutput
 from torchparity.storage import SharedTensor
-from torchparity.text import counted
 
 _log = logging.getLogger("torchparity")
 
@@ -80,9 +80,7 @@ class Session:
         self._tokens: TokenCounter | None = None
         self._has_tokens = False  # some that were wanted came
         self._warned_of: set[str] = set()
-        self._incomplete: dict[str, None] = {}  # sentences about tokens that did not come, and a step that was cut off
-        self._was_cut_off = False  # the last step
-        self._late_gradients = 0  # over all steps
+        self._left_out = LeftOut()
         self._process = os.getpid()
         if config.enable_dataloader:
             self._loader.attach()
@@ -150,8 +148,7 @@ class Session:
             return
         if not self._is_over and (self._state is Step.WATCHED or self._has_listened):
             if error is not None:
-                self._was_cut_off = True
-                self._incomplete[f"step {self._step} was cut off by {type(error).__name__}."] = None
+                self._left_out.cut_off(self._step, error)
             self._end_step()
         was_started = self._life is not Life.NEW
         self._pause()
@@ -162,9 +159,15 @@ class Session:
         if os.getpid() != self._process:
             return  # a forked child has no part in it
         if self._output is not None:
-            late = self._late_gradients + self._dispatcher.take_late_gradients()
             failures = [*self._dispatcher.boundary.failures.sentences(), *self._listener.failures.sentences()]
-            self._output.close([*self._left_out(failures, late), *self._missed_steps()])
+            lacks = self._left_out.of_recording(
+                [*failures, *self._interceptors.sentences()],
+                self._dispatcher.take_late_gradients(),
+                asked=self._config.step,
+                first=self._first_step,
+                last=self._step - 1,
+            )
+            self._output.close(lacks)
         elif was_started and self._config.rank:
             # Of many ranks those that are not wanted are not worth a warning.
             level = logging.INFO if is_one_of_many() else logging.WARNING
@@ -276,7 +279,7 @@ class Session:
         if self._tokens is not None:
             self._tokens.detach()
             if self._tokens.has_come or not self._has_tokens:
-                self._incomplete.update(dict.fromkeys(self._tokens.sentences()))
+                self._left_out.add(self._tokens.sentences())
             self._tokens = None
 
     def _end_step(self) -> None:
@@ -291,14 +294,16 @@ class Session:
         self._step += 1
 
     def _write_step(self) -> None:
-        done, late = self._recorder.take_step(self._step), self._dispatcher.take_late_gradients()
-        self._late_gradients += late
+        done = self._recorder.take_step(self._step)
         failures = self._dispatcher.boundary.failures.sentences_of_step() + self._listener.failures.sentences_of_step()
+        lacks = self._left_out.of_step(
+            [*failures, *self._interceptors.sentences()], self._dispatcher.take_late_gradients()
+        )
         if self._output is not None:
             environment = read_environment(
                 autocast=self._recorder.autocast.take(), device_types=self._recorder.measurements.device_types
             )
-            self._output.write(self._step, done, self._left_out(failures, late), environment)
+            self._output.write(self._step, done, lacks, environment)
             if self._output.is_over:
                 self._life = Life.OVER
 
@@ -323,22 +328,6 @@ class Session:
         if wanted and self._step > max(wanted):
             self.close()
             raise self._ending(max(wanted))
-
-    def _missed_steps(self) -> list[str]:
-        """Return what became of steps that were asked for and did not come."""
-        asked, first, last = self._config.step, self._first_step, self._step - 1
-        missed = [step for step in asked if not first <= step <= last]
-        if not missed:
-            return []
-        if self._was_cut_off:
-            return [f"step{'' if len(missed) == 1 else 's'} {', '.join(map(str, missed[:5]))} did not come."]
-        came = "no step" if last < first else f"step {last}" if last == first else f"steps {first} to {last}"
-        wanted = f"step {missed[0]} was" if len(missed) == 1 else f"steps {', '.join(map(str, missed[:5]))} were"
-        return [f"{wanted} asked for, and {came} came."]
-
-    def _left_out(self, failures: list[str], late: int) -> list[str]:
-        too_late = [f"{counted(late, 'gradient')} came too late, for calls of steps that had ended."] if late else []
-        return [*failures, *self._interceptors.sentences(), *self._incomplete, *too_late]
 
     def _warn(self, sentence: str) -> None:
         """Log a sentence, once."""
