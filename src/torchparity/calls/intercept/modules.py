@@ -51,30 +51,15 @@ class _Thread(threading.local):
         self.open: list[_Open] = []
 
 
-def _families(models: nn.Module | Sequence[nn.Module]) -> list[tuple[nn.Module, str]]:
-    """Return what the names of each model's modules begin with; a list of models puts its index first."""
-    if isinstance(models, nn.Module):
-        return [(models, "Module.")]
-    return [(model, f"Module.{index}.") for index, model in enumerate(models)]
-
-
-def _outermost(models: nn.Module | Sequence[nn.Module]) -> list[tuple[nn.Module, str]]:
-    return [(model, family + type(model).__name__) for model, family in _families(models)]
-
-
-def _inside(model: nn.Module, family: str) -> Iterator[tuple[nn.Module, str]]:
-    """Return a model and its modules, with what their calls are counted under."""
-    for path, module in model.named_modules():
-        inside = f"{family}{path}." if path else family
-        yield module, inside + type(module).__name__
-
-
 def named_modules(models: nn.Module | Sequence[nn.Module]) -> list[tuple[nn.Module, str]]:
-    """Return every module of some models, once, with what its calls are counted under."""
+    """Return what the calls of every module are counted under; a list of models puts its index first."""
+    several = not isinstance(models, nn.Module)
     named: dict[int, tuple[nn.Module, str]] = {}
-    for model, family in _families(models):
-        for module, name in _inside(model, family):
-            named.setdefault(id(module), (module, name))
+    for index, model in enumerate([models] if isinstance(models, nn.Module) else models):
+        family = f"Module.{index}." if several else "Module."
+        for path, module in model.named_modules():
+            inside = f"{family}{path}." if path else family
+            named.setdefault(id(module), (module, inside + type(module).__name__))
     return list(named.values())
 
 
@@ -98,8 +83,7 @@ class ModuleInterceptor:
         self._thread, self._attached_in = _Thread(), 0
         self.is_paused = False
         self._counted_elsewhere = ""
-        self._models: list[tuple[weakref.ref[nn.Module], str]] = []  # and what their modules' names begin with
-        self._names: dict[int, tuple[weakref.ref[nn.Module], str]] = {}  # of the modules that are hooked
+        self._names: dict[int, tuple[weakref.ref[nn.Module], str]] = {}
         self._audiences: dict[str, Audience] = {}
         self._hooked: list[HookedModule] = []
         self._taken_off: dict[tuple[int, str], HookedModule] = {}  # by module and name: those of the step before
@@ -107,49 +91,36 @@ class ModuleInterceptor:
         self._scripted: dict[str, None] = {}
 
     def attach(self, models: nn.Module | Sequence[nn.Module]) -> None:
-        """Hook every module, or the models alone; those that are hooked already stay as they are."""
+        """Hook every module, or the outermost; those that are hooked already stay as they are."""
         self._attached_in = threading.get_ident()
-        self._models = [(weakref.ref(model), family) for model, family in _families(models)]
+        outermost = {id(model) for model in ([models] if isinstance(models, nn.Module) else models)}
         needs_parents = self._dispatcher.needs_parents
-        for module, name in named_modules(models) if needs_parents else _outermost(models):
+        for module, name in named_modules(models):
             if not takes_hooks(module):
                 self._scripted.setdefault(name.rpartition(".")[0])
-            elif self._hooked_name(module) is None:
+            elif self.name_of(module) is None:
                 self._names[id(module)] = weakref.ref(module), name
-                self._hook(module, name)
+                if needs_parents or id(module) in outermost:
+                    self._hook(module, name)
 
     def sentences(self) -> list[str]:
-        for module, name in self._unhooked():
-            if not takes_hooks(module):
-                self._scripted.setdefault(name.rpartition(".")[0])
         outermost = [name for name in self._scripted if name.rpartition(".")[0] not in self._scripted]
         return [f"{name} is scripted or traced and was skipped." for name in outermost]
 
     def attach_one(self, module: nn.Module, name: str, *, has_gradients: bool) -> None:
         """Hook one module alone, under a name of its own; its parameters too where `has_gradients`."""
-        if self._hooked_name(module) != name or not self._hooked:
+        if self.name_of(module) != name or not self._hooked:
             self._names[id(module)] = weakref.ref(module), name
             self._hook(module, name, has_gradients=has_gradients)
 
     def hears_as(self, module: nn.Module, name: str) -> bool:
         """Tell whether somebody is told of a module's calls under this name."""
-        return self._hooked_name(module) == name and bool(self._audience(name).listeners)
+        return self.name_of(module) == name and bool(self._audience(name).listeners)
 
     def name_of(self, module: nn.Module) -> str | None:
-        """Return the name of a module, hooked or not; None where it is in no model."""
-        return self._hooked_name(module) or next((name for each, name in self._unhooked() if each is module), None)
-
-    def _hooked_name(self, module: nn.Module) -> str | None:
+        """Return the name under which a module is hooked."""
         reference, name = self._names.get(id(module), (None, ""))
         return name if reference is not None and reference() is module else None
-
-    def _unhooked(self) -> Iterator[tuple[nn.Module, str]]:
-        """Return the modules inside of models that are hooked alone, with their names."""
-        if not self._dispatcher.needs_parents:
-            for reference, family in self._models:
-                model = reference()
-                if model is not None:
-                    yield from _inside(model, family)
 
     def hooked(self) -> Iterator[nn.Module]:
         """Return the modules that are hooked."""
