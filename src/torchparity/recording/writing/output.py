@@ -92,17 +92,18 @@ class Output:
         try:
             self._begin(step)
             self._begun = None
-            if self._has_extra:  # first: the device may still be measuring what the records show
-                self._writer.describe_step(stacks=done.stacks, construct=done.construct)
+            stacks, construct = (done.stacks, done.construct) if self._has_extra else (None, None)
             if self._has_values:
                 self._add_with_values(step, done)
             elif self._task == "structure":
                 self._in_structure += sum(draft.direction == "forward" for draft in done.drafts)
             else:
+                # First: the device may still be measuring what the records show.
+                self._writer.describe_step(stacks=stacks, construct=construct)
                 self._writer.add_later([draft.name for draft in done.drafts], done.encoded)
             self._writer.finish_step(
-                stacks=None,
-                construct=None,
+                stacks=stacks,
+                construct=construct,
                 missing=[*missing, *self._refused],
                 environment=environment,
                 origins=done.origins,

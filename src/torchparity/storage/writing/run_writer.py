@@ -78,6 +78,7 @@ class RunWriter:
         self._make_room(overwrite)
         self._space = SpaceLimit(self._root, max_bytes, disk_usage)
         self._step: int | None = None
+        self._is_described = False
         self._steps: set[int] = set()
         self._names: set[str] = set()
         self._closed = False
@@ -143,7 +144,7 @@ class RunWriter:
         if has_records(folder):
             raise RunExistsError(folder)
         self._steps.add(step)
-        self._step, self._names = step, set()
+        self._step, self._names, self._is_described = step, set(), False
         self._thread.put(Start(step, folder), 0)
 
     def add(self, record: Record, tensors: Mapping[str, HostTensor | SharedTensor] | None = None) -> None:
@@ -200,6 +201,7 @@ class RunWriter:
             raise ConfigError("there is no step to describe; call start_step first.")
         groups = None if stacks is None else list(stacks)
         parents = None if construct is None else dict(construct)
+        self._is_described = True
         self._thread.put(Describe(groups, parents), _RECORD_BYTES)
 
     def finish_step(
@@ -213,7 +215,7 @@ class RunWriter:
     ) -> None:
         """End the step: everything handed over is written and dump.json appears. Does not wait for that.
 
-        `stacks` and `construct` are those of `describe_step`, None where that was called or there is no such file.
+        `stacks` and `construct` are those of `describe_step`, unless that was called for this step.
         `environment` is what held in this step, where that is not what the writer was opened with.
         `missing` are sentences about what the step lacks; every reader of the run repeats them.
         `origins` are what the numbers in its leaves stand for; nobody may change them from here on but
@@ -222,7 +224,7 @@ class RunWriter:
         self._refuse_if_closed()
         if self._step is None:
             raise ConfigError("there is no step to finish; call start_step first.")
-        if stacks is not None or construct is not None:
+        if not self._is_described:
             self.describe_step(stacks=stacks, construct=construct)
         self._step = None
         held = None if environment is None else dict(environment)
