@@ -29,12 +29,16 @@ def fragile(values=FRAGILE):
         pytest.param({"pert_mode": "to_cpu"}, "pert_mode is 'to_cpu', so fuzz_device must be 'cpu'", id="to-cpu"),
         pytest.param(
             {"handler_type": "fix", "pert_mode": "bit_noise"},
-            "'fix' works with pert_mode 'improve_precision'",
+            "'fix' works with pert_mode 'improve_precision' or 'to_cpu', not 'bit_noise'",
             id="fix",
         ),
-        pytest.param({"handler_type": "fix", "if_preheat": True}, "neither with if_preheat", id="fix-preheat"),
         pytest.param(
-            {"handler_type": "fix", "fuzz_stage": "backward", "list": ["mm"]}, "nor with fuzz_stage", id="fix-backward"
+            {"handler_type": "fix", "if_preheat": True}, "'fix' does not work with if_preheat", id="fix-preheat"
+        ),
+        pytest.param(
+            {"handler_type": "fix", "fuzz_stage": "backward", "list": ["mm"]},
+            "not work with fuzz_stage",
+            id="fix-backward",
         ),
         pytest.param({"fuzz_stage": "backward"}, "'backward' needs 'list'", id="backward"),
         pytest.param({"pert_mode": "bitnoise"}, "Did you mean 'bit_noise'?", id="mode"),
@@ -44,9 +48,14 @@ def fragile(values=FRAGILE):
         pytest.param({"max_sample": 0}, "'free_benchmark.max_sample' is 0", id="max-sample"),
         pytest.param({"max_calls_per_api": 0}, "a whole number from 1, or -1 for no limit", id="max-calls"),
         pytest.param({"significance": 1}, "a whole number from 2, or 0 for none", id="significance"),
-        pytest.param({"significance": 4, "handler_type": "fix"}, "'significance' works neither with", id="both"),
+        pytest.param(
+            {"significance": 4, "handler_type": "fix"}, "'significance' does not work with handler_type", id="both"
+        ),
         pytest.param({"significance": 4, "pert_mode": "bit_noise"}, "leave pert_mode 'bit_noise' out", id="noise"),
         pytest.param({"scope": ["relu"]}, "'relu' is none: use 'list'", id="part-in-scope"),
+        pytest.param(
+            {"scope": ["Torch.sub.0.backward"]}, "name 'Torch.sub.0.forward', or use 'list'", id="backward-in-scope"
+        ),
         pytest.param({"list": [""]}, "has an empty text, which every name contains", id="empty-text"),
         pytest.param({"raise_float32": True, "pert_mode": "no_change"}, "'raise_float32' works with", id="float32"),
         pytest.param({"level": "L0"}, "looks at APIs, level 'L1'; level 'L0' has none", id="L0"),
@@ -265,3 +274,32 @@ def test_a_folder_that_cannot_be_written_is_refused_before_the_training(tmp_path
 
     with pytest.raises(ParityError, match="cannot write"):
         debugger.start()
+
+
+@pytest.mark.parametrize("fields", [{}, {"significance": 3}, {"handler_type": "fix", "pert_mode": "improve_precision"}])
+def test_a_view_of_an_input_is_left_out(fields, tmp_path, capsys):
+    values = torch.randn(4, 4).bfloat16()
+    fields = {"pert_mode": "bit_noise"} | fields if "significance" not in fields else fields
+    with perturbing(tmp_path, list=["getitem"], **fields):
+        values[0], values[:, 1:3], values[:, None], values[[0, 1]]
+
+    said = capsys.readouterr().out
+    assert "3 calls left out: it returns a view of its input" in said
+    assert " 1 call " in said  # the last copies
+
+
+def test_overwrite_begins_the_tables_anew(tmp_path):
+    sizes = []
+    for overwrite in (False, False, True):
+        with perturbing(tmp_path, pert_mode="bit_noise", list=["Torch.sub"], overwrite=overwrite):
+            fragile()
+        sizes.append(len(rows_in(tmp_path)))
+
+    assert sizes == [1, 2, 1]
+
+
+def test_a_name_that_is_spelt_right_and_was_not_called_gets_no_hint(tmp_path, capsys):
+    with perturbing(tmp_path, pert_mode="bit_noise", list=["matmul"]):
+        torch.ones(2).mul(2)
+
+    assert "never seen: matmul;" in capsys.readouterr().out

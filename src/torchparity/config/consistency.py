@@ -7,7 +7,7 @@ from typing import get_args
 from torchparity.config.refusals import bad_value
 from torchparity.config.settings import CaptureConfig, DataMode, FreeBenchmarkTask
 from torchparity.errors import ConfigError
-from torchparity.naming import is_call_name
+from torchparity.naming import forward_of, is_call_name
 
 
 def check_consistency(config: CaptureConfig, source: str) -> None:
@@ -53,6 +53,11 @@ def _check_free_benchmark(block: FreeBenchmarkTask, source: str) -> None:
         if not is_call_name(name):
             calls = f"{where}.scope names calls, such as 'Torch.matmul.0.forward'"
             raise ConfigError(f"{calls}; {name!r} is none: use 'list'.")
+        if forward_of(name) != name:
+            raise ConfigError(
+                f"{where}.scope is for fuzz_stage 'forward', and {name!r} is a backward call; name "
+                f"{forward_of(name)!r}, or use 'list' with fuzz_stage 'backward'."
+            )
     if "" in block.list:
         raise ConfigError(f"{where}.list has an empty text, which every name contains; leave 'list' out for all.")
     if (block.fuzz_device == "cpu") != (block.pert_mode == "to_cpu"):
@@ -62,11 +67,15 @@ def _check_free_benchmark(block: FreeBenchmarkTask, source: str) -> None:
             )
         raise ConfigError(f"{where}: fuzz_device is 'cpu', so pert_mode must be 'to_cpu', not {block.pert_mode!r}.")
     if block.handler_type == "fix" and block.pert_mode not in ("improve_precision", "to_cpu"):
-        raise ConfigError(f"{where}: handler_type 'fix' works with pert_mode 'improve_precision' or 'to_cpu' only.")
+        raise ConfigError(
+            f"{where}: handler_type 'fix' works with pert_mode 'improve_precision' or 'to_cpu', "
+            f"not {block.pert_mode!r}."
+        )
     if block.raise_float32 and block.pert_mode != "improve_precision":
         raise ConfigError(f"{where}: 'raise_float32' works with pert_mode 'improve_precision' only.")
     if block.handler_type == "fix" and (block.if_preheat or block.fuzz_stage == "backward"):
-        raise ConfigError(f"{where}: handler_type 'fix' works neither with if_preheat nor with fuzz_stage 'backward'.")
+        given = "if_preheat" if block.if_preheat else "fuzz_stage 'backward'"
+        raise ConfigError(f"{where}: handler_type 'fix' does not work with {given}; leave one of them out.")
     if block.fuzz_stage == "backward" and not block.list:
         raise ConfigError(f"{where}: fuzz_stage 'backward' needs 'list', since the listed APIs' activations are kept.")
     for field, number in (("preheat_step", block.preheat_step), ("max_sample", block.max_sample)):
@@ -79,9 +88,8 @@ def _check_free_benchmark(block: FreeBenchmarkTask, source: str) -> None:
         must_be = "a whole number from 2, or 0 for none"
         raise bad_value(source, "free_benchmark.significance", block.significance, must_be)
     if block.significance and (block.handler_type == "fix" or block.fuzz_stage == "backward" or block.if_preheat):
-        raise ConfigError(
-            f"{where}: 'significance' works neither with handler_type 'fix' nor with fuzz_stage 'backward' nor with "
-            "if_preheat."
-        )
+        given = "if_preheat" if block.if_preheat else "fuzz_stage 'backward'"
+        given = "handler_type 'fix'" if block.handler_type == "fix" else given
+        raise ConfigError(f"{where}: 'significance' does not work with {given}; leave one of them out.")
     if block.significance and block.pert_mode != FreeBenchmarkTask().pert_mode:
         raise ConfigError(f"{where}: 'significance' adds noise of its own: leave pert_mode {block.pert_mode!r} out.")

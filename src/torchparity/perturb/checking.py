@@ -13,7 +13,14 @@ from torchparity.ops import Kind
 from torchparity.perturb.deviation import largest_deviation
 from torchparity.perturb.float_bits import unit_moved
 from torchparity.perturb.perturbations import Perturbation
-from torchparity.perturb.perturbing import Held, Perturbing, check_draws_nothing, has_written, lacks_low_precision
+from torchparity.perturb.perturbing import (
+    Held,
+    Perturbing,
+    check_draws_nothing,
+    check_is_no_view,
+    has_written,
+    lacks_low_precision,
+)
 from torchparity.perturb.raised_products import shorter_way
 from torchparity.perturb.selected_calls import SelectedCalls
 from torchparity.perturb.subject import (
@@ -75,6 +82,7 @@ class ForwardCheck(Perturbing):
     def _deviations(self, call: Call, held: Held, output: Any) -> list[tuple[int | None, torch.Tensor, Any]]:
         check_draws_nothing(held)
         originals = list(tensors_of(output))
+        check_is_no_view(call, originals)
         is_written = not originals and has_written(call, held, output)
         if is_written:
             originals = call_tensors(call)

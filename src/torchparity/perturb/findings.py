@@ -18,6 +18,9 @@ except ImportError:  # Windows, where adding to a file takes place under no lock
     fcntl = None  # type: ignore[assignment]
 
 
+TABLES = ("free_benchmark.csv", "significance.csv")  # to which a training adds its rows
+
+
 class SharedTable:
     """A csv file that several processes add rows to, each row whole and the header once."""
 

@@ -10,7 +10,7 @@ from torchparity.calls import Call
 from torchparity.ops import possible_writes
 from torchparity.perturb.checking import left_out_sentences
 from torchparity.perturb.perturbations import Perturbation
-from torchparity.perturb.perturbing import Held, Perturbing, check_draws_nothing
+from torchparity.perturb.perturbing import Held, Perturbing, check_draws_nothing, check_is_no_view, share_memory
 from torchparity.perturb.selected_calls import SelectedCalls
 from torchparity.perturb.subject import CancelledError, call_tensors, mapped, tensors_of
 from torchparity.perturb.verdicts import Verdicts
@@ -57,8 +57,9 @@ class Fix(Perturbing):
         check_draws_nothing(held)
         given = call_tensors(call)
         originals = list(tensors_of(output))
+        check_is_no_view(call, originals)
         written = _written(call, held, given, originals)
-        fresh = [tensor for tensor in originals if not _share_memory([tensor], given)]
+        fresh = [tensor for tensor in originals if not share_memory([tensor], given)]
         if not written and not fresh:
             is_input = "it returns its input, which must stay the same tensor"
             raise CancelledError(is_input if originals else "its result has no tensor to replace")
@@ -90,7 +91,7 @@ def _written(call: Call, held: Held, given: list[torch.Tensor], results: list[to
 
 
 def _was_written(tensor: torch.Tensor, version: int, results: list[torch.Tensor]) -> bool:
-    return _share_memory(results, [tensor]) if tensor.is_inference() else tensor._version != version
+    return share_memory(results, [tensor]) if tensor.is_inference() else tensor._version != version
 
 
 def _write_back(tensor: torch.Tensor, fixed: torch.Tensor) -> None:
@@ -111,8 +112,3 @@ def _like(result: torch.Tensor, original: torch.Tensor) -> torch.Tensor:
     if like.stride() == original.stride():
         return like
     return torch.empty_like(original, memory_format=torch.preserve_format).copy_(like)
-
-
-def _share_memory(results: list[torch.Tensor], given: list[torch.Tensor]) -> bool:
-    memory = {tensor.untyped_storage().data_ptr() for tensor in given if tensor.numel()}
-    return any(tensor.untyped_storage().data_ptr() in memory for tensor in results if tensor.numel())

@@ -15,7 +15,16 @@ from torchparity.ops import Kind, Op
 from torchparity.perturb.perturbations import Perturbation
 from torchparity.perturb.rerunning import Autocasting, RandomState, run_again
 from torchparity.perturb.selected_calls import SelectedCalls
-from torchparity.perturb.subject import CancelledError, Raised, Subject, call_tensors, is_cast, subject_of, versions_of
+from torchparity.perturb.subject import (
+    CancelledError,
+    Raised,
+    Subject,
+    call_tensors,
+    has_plain_values,
+    is_cast,
+    subject_of,
+    versions_of,
+)
 from torchparity.perturb.verdicts import Verdicts
 from torchparity.perturb.writes import may_write
 
@@ -138,6 +147,21 @@ def check_draws_nothing(held: Held) -> None:
     """Raise where a call has drawn random numbers, and would draw others."""
     if held.random.has_changed():
         raise CancelledError("it draws random numbers")
+
+
+def check_is_no_view(call: Call, results: Sequence[torch.Tensor]) -> None:
+    """Raise where a call has computed nothing, as `x[0]`: its results show the memory of its tensors."""
+    if call.writes or not results or not all(result._is_view() and has_plain_values(result) for result in results):
+        return
+    given = call_tensors(call)
+    if all(share_memory([result], given) for result in results):
+        raise CancelledError("it returns a view of its input")
+
+
+def share_memory(results: Sequence[torch.Tensor], given: Sequence[torch.Tensor]) -> bool:
+    """Tell whether one of some results lies in the memory of what was given."""
+    memory = {tensor.untyped_storage().data_ptr() for tensor in given if tensor.numel()}
+    return any(tensor.untyped_storage().data_ptr() in memory for tensor in results if tensor.numel())
 
 
 def has_written(call: Call, held: Held, output: Any) -> bool:

@@ -108,7 +108,8 @@ def open_output(
         for sentence in perturbing.calls.doubtful(custom):
             _log.warning("torchparity: %s", sentence)
         folder = Path(config.dump_path).expanduser().absolute()
-        return PerturbOutput(perturbing, folder, rank, is_only_rank=not is_one_of_many())
+        is_only = not is_one_of_many()
+        return PerturbOutput(perturbing, folder, rank, is_only_rank=is_only, overwrite=config.overwrite)
     modules = None
     if model is not None and selection.asked:
         modules = [name for module, name in named_modules(model) if takes_hooks(module)]

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from torchparity.config import LARGEST_INDEX, CaptureConfig, RecordingLevel, RecordingTask, capture_config
 from torchparity.errors import ConfigError, RunExistsError
+from torchparity.storage import remove_part
 from torchparity.storage.step_checksums import checksum_file
 from torchparity.whole_file import refuse_unwritable
 
@@ -74,7 +75,7 @@ class Asked:
     def make_room(self) -> None:
         """Raise where this rank's run is already there, or cannot be written: before the script runs, not after.
 
-        The recording itself replaces the steps of a run that is to be overwritten.
+        A recording itself replaces the steps of a run that is to be overwritten.
         """
         _refuse_part_of_a_run(self.folder, self.output)
         if self.writes:
@@ -84,6 +85,9 @@ class Asked:
         if self.overwrite:
             for file in (checksums, *(self.folder / name for name in _TABLES if rank == "0")):
                 file.unlink(missing_ok=True)
+            if self.task == "free_benchmark":
+                for part in self.folder.glob(f"step*/rank{rank}"):
+                    remove_part(part, self.folder)
         elif checksums.exists() or any(self.folder.glob(f"step*/rank{rank}/dump.json")):
             raise RunExistsError(self.output)
 

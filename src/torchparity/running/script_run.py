@@ -76,7 +76,9 @@ class ScriptRun:
         with self._outcome.catching_output():
             self._session.close()
         self._outcome.recorded.clear()
-        self._session = Session(msgspec.structs.replace(self._config, overwrite=True))
+        # Tables of task free_benchmark may have rows of an earlier training, which stay.
+        replaces = self._config.task != "free_benchmark"
+        self._session = Session(msgspec.structs.replace(self._config, overwrite=replaces))
 
     def begin(self) -> None:
         """Begin a step, or go on with one that was paused."""

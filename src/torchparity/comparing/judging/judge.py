@@ -59,7 +59,8 @@ def _of_cut_off(verdict: Verdict, cut_off: CutOff, coverage: Coverage, *, has_ra
     if verdict.kind is not Kind.AGREE:
         joint = ". " if verdict.first is None else "; "
         return msgspec.structs.replace(verdict, sentence=f"{said}{joint}{verdict.sentence}")
-    agree = f"the {counted(coverage.paired - cut_off.unfinished, 'record')} up to there, the last {cut_off.last}, agree"
+    last = f", the last {cut_off.last}," if cut_off.last else ""  # none of that step may have come to its end
+    agree = f"the {counted(coverage.paired - cut_off.unfinished, 'record')} up to there{last} agree"
     return msgspec.structs.replace(verdict, kind=Kind.CUT_OFF, sentence=f"{said}; {agree}.")
 
 

@@ -15,7 +15,7 @@ from torchparity.kernels.numba_loops.crc import after_zeros, times
 from torchparity.kernels.row import FIELDS
 from torchparity.kernels.triton_launch.checksum import LANES
 
-_ROW_BYTES = FIELDS * 8
+ROW_BYTES = FIELDS * 8
 _TABLE_WORDS = 1 << 17
 _LINE = 16  # words of a cache line, which no two tables share
 
@@ -46,7 +46,7 @@ class Results:
             row += number
         taken = row - first
         self.used += taken
-        self.next_row += taken * _ROW_BYTES
+        self.next_row += taken * ROW_BYTES
         self.next_checksum += taken * self._checksum_bytes
         return first_rows
 

@@ -9,13 +9,12 @@ import numpy.typing as npt
 import torch
 
 from torchparity.kernels import row
-from torchparity.kernels.arenas.cuda_buffers import Results
+from torchparity.kernels.arenas.cuda_buffers import ROW_BYTES, Results
 from torchparity.kernels.compiled_kernel import ANY_INTEGER, compiled_kernel
 from torchparity.kernels.cuda_waiting import beside_captures, copied_to_host
 from torchparity.kernels.triton_launch.join import join_chunks
 
 _WARPS = 4
-_ROW_BYTES = row.FIELDS * 8
 Integers = npt.NDArray[np.int64]
 
 
@@ -42,7 +41,7 @@ class RowJoiner:
         befores = np.array([part.before for part in results], np.int64)
         addresses = np.array([part.first_row for part in results], np.int64)
         part_of = np.searchsorted(befores, first_rows, side="right") - 1
-        firsts = addresses[part_of] + (first_rows - befores[part_of]) * _ROW_BYTES
+        firsts = addresses[part_of] + (first_rows - befores[part_of]) * ROW_BYTES
         table = torch.from_numpy(np.concatenate([firsts, numbers, are_float]).astype(np.int64))
         with beside_captures(), torch.cuda.stream(self._stream):
             if measured is not None:

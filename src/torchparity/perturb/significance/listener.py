@@ -13,7 +13,7 @@ from torchparity.calls import Call, attempted
 from torchparity.perturb.checking import is_judged, left_out_sentences
 from torchparity.perturb.findings import SharedTable
 from torchparity.perturb.float_bits import unit_moved
-from torchparity.perturb.perturbing import Held, Perturbing, check_draws_nothing, has_written
+from torchparity.perturb.perturbing import Held, Perturbing, check_draws_nothing, check_is_no_view, has_written
 from torchparity.perturb.selected_calls import SelectedCalls
 from torchparity.perturb.significance.estimate import Estimate, Spread, distance
 from torchparity.perturb.significance.noise import Float64, LastBits, raised
@@ -69,6 +69,7 @@ class Significance(Perturbing):
     def _estimates(self, call: Call, held: Held, output: Any) -> list[Estimate]:
         check_draws_nothing(held)
         originals = list(tensors_of(output))
+        check_is_no_view(call, originals)
         is_written = not originals and has_written(call, held, output)
         originals = call_tensors(call) if is_written else originals
         judged = [place for place, tensor in enumerate(originals) if _has_precision(call.op.name, place, tensor)]

@@ -97,9 +97,9 @@ class StepEncoder:
         for record in records:
             if record.template is not None:
                 lines.add(record, record.template)
-        beginnings = self._tensors.beginnings(tensors)
+        prepared = self._tensors.prepared(tensors)
         rows = wait_for_rows()
-        texts, failures = self._tensors.of_step(tensors, beginnings, rows)
+        texts, failures = self._tensors.of_step(tensors, prepared, rows)
         if not failures and all(record.template for record in records):
             return EncodedStep(self._joined(lines, texts), len(drafts)), []
         if failures:

@@ -41,7 +41,7 @@ class _Begins(dict[tuple[torch.dtype, tuple[int, ...]], int]):
         return number
 
 
-class Beginnings(NamedTuple):
+class PreparedTensors(NamedTuple):
     """Tensors whose text follows from a row, unless their numbers are not finite, and what is known of it already."""
 
     tensors: Sequence[ObservedTensor]
@@ -56,34 +56,34 @@ class TensorTexts:
         self._pieces = Pieces()
         self._begins = _Begins(self._pieces)
 
-    def beginnings(self, tensors: Sequence[ObservedTensor]) -> Beginnings:
+    def prepared(self, tensors: Sequence[ObservedTensor]) -> PreparedTensors:
         """Return what is known of the tensors of a step before their rows are."""
         if self._pieces.are_many():
             self._begins.clear()
             self._pieces.clear()
         _give_origins(tensors)
-        are_told = [
+        may_have_rows = [
             measurement is not None and layout is None and source is not None
             for measurement, layout, source in map(_measured, tensors)
         ]
-        told = tensors if all(are_told) else list(compress(tensors, are_told))
-        columns = np.full((len(told), COLUMNS), ABSENT)
-        columns[:, 0] = list(map(self._begins.__getitem__, map(_dtype_and_shape, told)))
-        columns[:, 3] = list(map(_needs_gradient, told))
-        columns[:, 6] = list(map(_origin, told))
-        return Beginnings(told, np.flatnonzero(are_told), columns)
+        these = tensors if all(may_have_rows) else list(compress(tensors, may_have_rows))
+        columns = np.full((len(these), COLUMNS), ABSENT)
+        columns[:, 0] = list(map(self._begins.__getitem__, map(_dtype_and_shape, these)))
+        columns[:, 3] = list(map(_needs_gradient, these))
+        columns[:, 6] = list(map(_origin, these))
+        return PreparedTensors(these, np.flatnonzero(may_have_rows), columns)
 
     def of_step(
-        self, tensors: Sequence[ObservedTensor], beginnings: Beginnings, rows: MeasuredRows
+        self, tensors: Sequence[ObservedTensor], prepared: PreparedTensors, rows: MeasuredRows
     ) -> tuple[Text, dict[int, Exception]]:
         """Return the text of each tensor, and by its place why one has none."""
         columns = np.full((len(tensors), COLUMNS), ABSENT)
         have_rows = np.zeros(len(tensors), np.bool_)
-        of_tensor = np.fromiter(map(_row, beginnings.tensors), np.int64, len(beginnings.tensors))
+        of_tensor = np.fromiter(map(_row, prepared.tensors), np.int64, len(prepared.tensors))
         has_row = of_tensor >= 0
-        places = beginnings.places[has_row]
+        places = prepared.places[has_row]
         have_rows[places] = True
-        columns[places] = _with_rows(beginnings.columns[has_row], of_tensor[has_row], rows)
+        columns[places] = _with_rows(prepared.columns[has_row], of_tensor[has_row], rows)
         failures: dict[int, Exception] = {}
         with self._pieces.for_a_while():
             for place in np.flatnonzero(~have_rows).tolist():  # few, and mostly none

@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from torchparity.calls import attempted, text_of
+from torchparity.perturb.findings import TABLES
 from torchparity.perturb.perturbing import Perturbing
 from torchparity.recording.step.pending_step import PendingStep
 from torchparity.storage import SharedTensor
@@ -21,8 +22,13 @@ class PerturbOutput:
 
     is_over = False
 
-    def __init__(self, perturbing: Perturbing, folder: Path, rank: int, *, is_only_rank: bool = True) -> None:
+    def __init__(
+        self, perturbing: Perturbing, folder: Path, rank: int, *, is_only_rank: bool = True, overwrite: bool = False
+    ) -> None:
         self._perturbing, self._folder = perturbing, folder
+        if overwrite and is_only_rank and perturbing.writes_files:
+            for name in TABLES:
+                (folder / name).unlink(missing_ok=True)
         tables = folder.glob("*.csv") if is_only_rank else ()  # else another may have added its rows already
         self._tables_with_rows = sorted(table.name for table in tables if _has_rows(table))
         perturbing.open(folder, rank)
