@@ -131,3 +131,14 @@ def test_wrong_options_are_refused_before_the_script_runs(options, said, tmp_pat
 
     refused = capsys.readouterr()
     assert said in refused.err and refused.out == ""
+
+
+def test_overwrite_removes_a_recording_from_the_folder(tmp_path):
+    run(tmp_path, "--level", "L1")
+    options = ("--task", "free_benchmark", "--pert-mode", "bit_noise", "--list", "Torch.sub")
+    refused = run(tmp_path, *options)
+    done = run(tmp_path, *options, "--overwrite")
+
+    assert refused.returncode == 2 and "--overwrite" in refused.stderr
+    assert done.returncode == 0, done.stderr
+    assert [file.name for file in (tmp_path / "run").iterdir()] == ["free_benchmark.csv"]

@@ -52,3 +52,33 @@ def test_nothing_is_left_behind_after_a_recording(tmp_path):
         assert not module._forward_hooks and not module._forward_pre_hooks
     for parameter in training.model.parameters():
         assert not parameter._post_accumulate_grad_hooks
+
+
+def test_a_function_that_the_user_deletes_meanwhile_stays_deleted(tmp_path):
+    before = torch.distributed.broadcast
+    try:
+        with capture(tmp_path):
+            del torch.distributed.broadcast
+        assert not hasattr(torch.distributed, "broadcast")
+    finally:
+        torch.distributed.broadcast = before
+
+
+def test_a_function_is_wrapped_anew_where_the_user_has_replaced_it(tmp_path):
+    before, called = torch.distributed.broadcast, []
+
+    def replacement(*args, **kwargs):
+        called.append(args)
+
+    try:
+        with capture(tmp_path) as recording:
+            first = torch.distributed.broadcast
+            recording.step()
+            assert torch.distributed.broadcast is first  # kept from step to step
+            recording.stop()
+            torch.distributed.broadcast = replacement
+            recording.start()
+            torch.distributed.broadcast(torch.ones(2), 0)
+        assert torch.distributed.broadcast is replacement and len(called) == 1
+    finally:
+        torch.distributed.broadcast = before

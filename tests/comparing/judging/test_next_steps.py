@@ -12,9 +12,17 @@ from torch.nn import functional
 import torchparity
 from tests.faultbed.plant import wrong_output
 from tests.support.planting import planted
+from torchparity import Record, RunWriter
 from torchparity.comparing.step_lines import step_lines
+from torchparity.records import Statistics, TensorLeaf
 
 GELU = "Functional.gelu.0.forward"
+SIZE = TensorLeaf(
+    dtype="torch.float32",
+    shape=(2,),
+    statistics=Statistics(max=1.0, min=1.0, mean=1.0, norm=2**0.5),
+    requires_grad=False,
+)
 
 
 class Net(nn.Module):
@@ -160,3 +168,19 @@ def test_modules_alone_say_that_calls_between_them_are_missing():
 
     assert "although the modules before it agree: calls between them are not recorded" in done.headline
     assert "data flow" not in done.headline and "level mix" in done.advice
+
+
+def test_a_step_that_was_cut_off_before_its_first_record_has_no_last_one(tmp_path):
+    for name, steps in (("killed", 1), ("whole", 2)):
+        writer = RunWriter(tmp_path / name)
+        for step in range(steps):
+            writer.start_step(step)
+            writer.add(Record(name="Torch.sin.0.forward", direction="forward", input_args=[SIZE], output=[SIZE]))
+            writer.finish_step()
+        if name == "killed":
+            writer.start_step(1)  # whose journal stays, as after kill -9
+        writer.close()
+
+    found = torchparity.compare(tmp_path / "killed", tmp_path / "whole").verdict
+
+    assert found.sentence == "The candidate was cut off in step 1; the 1 record up to there agrees."

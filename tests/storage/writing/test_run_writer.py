@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import subprocess
@@ -17,7 +18,7 @@ from tests.support.processes import ROOT
 from tests.support.runs import write_linear_run
 from torchparity import HostTensor, Record, RunWriter, TensorLeaf, open_run
 from torchparity.errors import ConfigError, ParityError, RunExistsError, RunWriteError
-from torchparity.records import ValueLeaf
+from torchparity.records import StackGroup, ValueLeaf
 from torchparity.storage import SharedTensor
 
 KILLED = """
@@ -388,3 +389,21 @@ def test_of_two_writers_of_one_rank_the_second_is_refused(tmp_path, monkeypatch)
     first.close()
 
     assert list(open_run(tmp_path).part().records) == ["Torch.exp.0.forward"]
+
+
+def test_a_step_that_was_described_stays_so_when_it_is_finished(tmp_path):
+    name = "Torch.sin.0.forward"
+    with RunWriter(tmp_path) as writer:
+        writer.start_step(0)
+        writer.describe_step(stacks=[StackGroup([name], ["a.py"])], construct={name: "Module.a.A.forward.0"})
+        writer.add(Record(name=name, direction="forward"))
+    part = tmp_path / "step0/rank0"
+
+    assert json.loads((part / "stack.json").read_text()) == {"0": [[name], ["a.py"]]}
+    assert json.loads((part / "construct.json").read_text()) == {name: "Module.a.A.forward.0"}
+    assert writer.reports[0].bytes == sum(file.stat().st_size for file in part.iterdir())
+
+
+def test_only_a_step_in_hand_can_be_described(tmp_path):
+    with RunWriter(tmp_path) as writer, pytest.raises(ConfigError, match="no step to describe"):
+        writer.describe_step(stacks=None, construct=None)

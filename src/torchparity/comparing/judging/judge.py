@@ -60,7 +60,8 @@ def _of_cut_off(verdict: Verdict, cut_off: CutOff, coverage: Coverage, *, has_ra
         joint = ". " if verdict.first is None else "; "
         return msgspec.structs.replace(verdict, sentence=f"{said}{joint}{verdict.sentence}")
     last = f", the last {cut_off.last}," if cut_off.last else ""  # none of that step may have come to its end
-    agree = f"the {counted(coverage.paired - cut_off.unfinished, 'record')} up to there{last} agree"
+    records = coverage.paired - cut_off.unfinished
+    agree = f"the {counted(records, 'record')} up to there{last} {'agrees' if records == 1 else 'agree'}"
     return msgspec.structs.replace(verdict, kind=Kind.CUT_OFF, sentence=f"{said}; {agree}.")
 
 
