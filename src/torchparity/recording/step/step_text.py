@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -28,15 +28,6 @@ from torchparity.recording.step.tensor_texts import TensorTexts
 from torchparity.storage.encoding import EncodedRecord, EncodedStep, argument_json, encode_each
 
 
-class _Prepared(NamedTuple):
-    """A record whose line is laid out: its template, the places of its tensors, and its lists of values."""
-
-    draft: Draft
-    template: Template | None  # None: it needs a text of its own
-    places: Sequence[int]  # among the tensors of the step
-    lists: Sequence[ValueList]
-
-
 class _Lines:
     """The lines of a step, in columns: the name of each, its pieces, its fillings and how many it has.
 
@@ -51,18 +42,17 @@ class _Lines:
         self.values: list[Any] = []
         self._tensors = tensors
 
-    def add(self, record: _Prepared, template: Template) -> None:
-        draft, filled = record.draft, 0
+    def add(self, draft: Draft, template: Template, places: Sequence[int], lists: Sequence[ValueList]) -> None:
+        """Add the line of a record, whose tensors have these places and which was given these lists of values."""
         self.names.append(draft.name)
         self.pieces += template
         self.holes.append(len(template) - 1)
-        for values in record.lists:
-            self.fillings += record.places[filled : values.tensors_before]
-            self._fill(list(map(argument_json, values.values)))
-            filled = values.tensors_before
-        self.fillings += record.places[filled:] if filled else record.places
+        if lists:
+            places = self._with_lists(places, lists)
+        self.fillings += places
         if draft.seconds is not None:
-            self._fill(round(draft.seconds, 9))
+            self.fillings.append(self._tensors + len(self.values))
+            self.values.append(round(draft.seconds, 9))
 
     def add_whole(self, name: str, piece: int) -> None:
         """Add a line that has no holes."""
@@ -70,9 +60,15 @@ class _Lines:
         self.pieces.append(piece)
         self.holes.append(0)
 
-    def _fill(self, value: Any) -> None:
-        self.fillings.append(self._tensors + len(self.values))
-        self.values.append(value)
+    def _with_lists(self, places: Sequence[int], lists: Sequence[ValueList]) -> list[int]:
+        """Return fillings in the order of the text: tensors, and the lists of values between them."""
+        fillings: list[int] = []
+        filled = 0
+        for before, values in lists:
+            fillings += [*places[filled:before], self._tensors + len(self.values)]
+            self.values.append(list(map(argument_json, values)))
+            filled = before
+        return [*fillings, *places[filled:]]
 
 
 class StepEncoder:
@@ -92,51 +88,50 @@ class StepEncoder:
         if self._pieces.are_many():
             self._pieces.clear()
             self._templates.clear()
-        records, tensors = self._prepared(drafts)
-        lines = _Lines(len(tensors))
-        for record in records:
-            if record.template is not None:
-                lines.add(record, record.template)
+        tensors_of = [shown(draft) for draft in drafts]
+        tensors, places = _placed(tensors_of)
+        templates: list[Template | None] = []
+        lines, begin = _Lines(len(tensors)), 0
+        for draft, of_draft in zip(drafts, tensors_of, strict=True):
+            end, lists = begin + len(of_draft), value_lists(draft)
+            template = self._template(without_lists(draft, lists) if lists else draft)
+            templates.append(template)
+            if template is not None:
+                lines.add(draft, template, places[begin:end], lists)
+            begin = end
         prepared = self._tensors.prepared(tensors)
         rows = wait_for_rows()
         texts, failures = self._tensors.of_step(tensors, prepared, rows)
-        if not failures and all(record.template for record in records):
+        if not failures and None not in templates:
             return EncodedStep(self._joined(lines, texts), len(drafts)), []
-        if failures:
-            records = [record._replace(template=None) for record in records]
-        return self._encode_some_alone(records, tensors, texts, rows)
-
-    def _prepared(self, drafts: Sequence[Draft]) -> tuple[list[_Prepared], list[ObservedTensor]]:
-        """Return the records, and their tensors, each once and in the order in which records show them."""
-        tensors_of = [shown(draft) for draft in drafts]
-        identities = [list(map(id, tensors)) for tensors in tensors_of]
-        distinct = dict(zip(chain.from_iterable(identities), chain.from_iterable(tensors_of), strict=True))
-        place_of = dict(zip(distinct, range(len(distinct)), strict=True)).__getitem__
-        records = []
-        for draft, of_draft in zip(drafts, identities, strict=True):
-            lists = value_lists(draft)
-            template = self._template(without_lists(draft, lists) if lists else draft)
-            records.append(_Prepared(draft, template, list(map(place_of, of_draft)), lists))
-        return records, list(distinct.values())
+        usable = [None] * len(drafts) if failures else templates
+        return self._encode_some_alone(drafts, usable, tensors_of, places, texts, rows)
 
     def _encode_some_alone(
-        self, records: Sequence[_Prepared], tensors: Sequence[ObservedTensor], texts: Text, rows: MeasuredRows
+        self,
+        drafts: Sequence[Draft],
+        templates: Sequence[Template | None],
+        tensors_of: Sequence[Sequence[ObservedTensor]],
+        places: Sequence[int],
+        texts: Text,
+        rows: MeasuredRows,
     ) -> tuple[EncodedStep, list[str]]:
         """Encode a step in which some records have no template, each of those by itself."""
-        lines, debug, left_out = _Lines(len(tensors)), list[EncodedRecord](), list[str]()
+        lines, debug, left_out, begin = _Lines(len(texts[1]) - 1), list[EncodedRecord](), list[str](), 0
         with self._pieces.for_a_while():
-            for record in records:
-                if record.template is not None:
-                    lines.add(record, record.template)
-                    continue
-                shown_by = [tensors[place] for place in record.places]
-                encoded = attempted(_whole, record.draft, shown_by, rows)
-                if isinstance(encoded, Exception):
-                    left_out.append(unrecorded(record.draft.name[:200], encoded))
-                elif encoded.direction == "debug":
-                    debug.append(encoded)
+            for draft, template, of_draft in zip(drafts, templates, tensors_of, strict=True):
+                end = begin + len(of_draft)
+                if template is not None:
+                    lines.add(draft, template, places[begin:end], value_lists(draft))
                 else:
-                    lines.add_whole(encoded.name, self._pieces.add(b": " + encoded.entry))
+                    record = attempted(_whole, draft, of_draft, rows)
+                    if isinstance(record, Exception):
+                        left_out.append(unrecorded(draft.name[:200], record))
+                    elif record.direction == "debug":
+                        debug.append(record)
+                    else:
+                        lines.add_whole(record.name, self._pieces.add(b": " + record.entry))
+                begin = end
             joined = self._joined(lines, texts)
         return EncodedStep(joined, len(lines.names), debug), left_out
 
@@ -164,6 +159,17 @@ class StepEncoder:
 def unrecorded(what: str, error: Exception) -> str:
     """Return a sentence about what could not be written."""
     return f"{what} could not be written ({type(error).__name__}: {str(error)[:200]})."
+
+
+def _placed(tensors_of: Sequence[Sequence[ObservedTensor]]) -> tuple[list[ObservedTensor], list[int]]:
+    """Return the tensors of a step, each once and in the order in which records show them, and the place of each shown.
+
+    All of it flat: lists of lists would be walked by the garbage collector.
+    """
+    identities = list(map(id, chain.from_iterable(tensors_of)))
+    distinct = dict(zip(identities, chain.from_iterable(tensors_of), strict=True))
+    place_of = dict(zip(distinct, range(len(distinct)), strict=True))
+    return list(distinct.values()), list(map(place_of.__getitem__, identities))
 
 
 def _whole(draft: Draft, tensors: Iterable[ObservedTensor], rows: MeasuredRows) -> EncodedRecord:

@@ -38,11 +38,13 @@ class ValueList(NamedTuple):
     values: tuple[ValueLeaf, ...]
 
 
-def value_lists(draft: Draft) -> list[ValueList]:
+def value_lists(draft: Draft) -> Sequence[ValueList]:
     """Return the long lists of values that a call was given beside tensors; none where its arguments are nested."""
+    if not draft.input_args or tuple not in map(type, draft.input_args):
+        return ()  # nearly always
     lists: list[ValueList] = []
     tensors = 0
-    for form in draft.input_args or ():
+    for form in draft.input_args:
         kind = type(form)
         if kind is int:
             tensors += 1
@@ -50,10 +52,10 @@ def value_lists(draft: Draft) -> list[ValueList]:
             tensors += len(form)
         elif kind is tuple:
             if len(form) < _MANY or set(map(type, form)) != {ValueLeaf}:
-                return []
+                return ()
             lists.append(ValueList(tensors, form))
         elif kind is dict:
-            return []
+            return ()
     return lists
 
 
