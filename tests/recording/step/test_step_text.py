@@ -15,7 +15,7 @@ from torchparity.recording import capture
 from torchparity.recording.measuring.pending import fill
 from torchparity.recording.step import step_text
 from torchparity.recording.step.step_text import StepEncoder
-from torchparity.recording.step.templates import make_template, shown
+from torchparity.recording.step.templates import make_template, shown, value_lists
 from torchparity.storage.encoding import encode_each
 
 
@@ -147,6 +147,8 @@ def test_long_lists_of_numbers_are_written_as_they_are(steps, tmp_path):
         torch.stack(tensors[:1] * 9, 0)
         torch.ones(3, 4).index_select(1, torch.tensor([0])).tile([1] * 8)
 
+    ((drafts, _),) = steps
+    assert sum(bool(value_lists(draft)) for draft in drafts) == 6
     assert_same_text(tmp_path, steps)
 
 
