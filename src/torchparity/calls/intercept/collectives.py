@@ -106,8 +106,8 @@ class CollectiveInterceptor:
 
     def _wrapper(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
         """Return what stands for a collective between start and stop: that of the step before where it fits."""
-        known, wrapper = self._wrapped.get(name, (None, None))
-        if wrapper is None or known is not original:
+        wrapped_last, wrapper = self._wrapped.get(name, (None, None))
+        if wrapper is None or wrapped_last is not original:
             wrapper = self._intercepted(name, original)
             self._wrapped[name] = original, wrapper
         return wrapper

@@ -1,4 +1,4 @@
-"""What a recording lacks, in sentences: for the readers of a step, and for the closing line."""
+"""Sentences about what a recording lacks, for the readers of a step and for the closing line."""
 
 from __future__ import annotations
 
