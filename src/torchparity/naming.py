@@ -42,7 +42,7 @@ _PTDBG = r"(?a)(?P<type>[A-Za-z][A-Za-z0-9]*)_(?P<operator>.+)_(?P<call>\d{1,18}
 _GRADIENT_ITEM = r"(?a)(?P<record>Module\..+\.parameters_grad(?:\.\d{1,18})?)\.(?P<item>[^.]+(?:\..+)?)"
 _DEBUG_ITEM = r"(?a)(?P<record>.+\.\d+\.debug)(?:\.(?P<item>.+))?"
 _MARKED = r"(?a)(?P<name>[^#]+)#(?P<mark>\d{1,9}|recompute)"
-_CALL_NAME = r".+\.\d+\.(forward|backward)|Module\..+\.(forward|backward)\.\d+"
+_CALL_NAME = re.compile(r".+\.\d+\.(forward|backward)|Module\..+\.(forward|backward)\.\d+")
 # The end of a name: only there is a direction a direction, a module or an operator may be called `forward` too.
 _ENDING = re.compile(
     r"(?:\.\d{1,18})?\.(?P<direction>forward|backward|parameters_grad)(?:\.\d{1,18})?(?P<mark>#[^#.]*)?\Z",
@@ -156,7 +156,7 @@ def is_module_name(text: str) -> bool:
 
 def is_call_name(text: str) -> bool:
     """Tell the whole name of a call's record, of whatever family, from a part of one."""
-    return re.fullmatch(_CALL_NAME, text) is not None
+    return _CALL_NAME.fullmatch(text) is not None
 
 
 def is_forward_name(text: str) -> bool:

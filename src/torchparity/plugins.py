@@ -6,6 +6,7 @@ Nothing is registered and nothing loads before it is asked for. A plugin folder'
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ def names(folder: str) -> list[str]:
     return sorted(file.stem for file in _folder(folder).glob("[!_]*.py"))
 
 
+@cache
 def load(folder: str, name: str) -> Any:
     """Import one plugin; raise `UnknownPluginError` for a name with no file."""
     file = _folder(folder) / f"{name}.py"

@@ -9,7 +9,7 @@ from torchparity.calls.guard.inert_hooks import Hook
 from torchparity.calls.guard.mode_stack import modes_of, put_below, take_off
 from torchparity.calls.guard.patches import Patches
 from torchparity.calls.intercept.apis import ApiMode
-from torchparity.calls.intercept.modules import named_modules, takes_hooks
+from torchparity.calls.intercept.module_names import named_modules, takes_hooks
 from torchparity.calls.interceptors import Interceptors
 from torchparity.calls.listener import Gradients, Interest, Listener
 from torchparity.calls.listening import listening

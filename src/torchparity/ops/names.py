@@ -102,9 +102,9 @@ def nearest_function(text: str) -> str:
     """
     family, dot, _ = text.partition(".")
     families = [each for each in _LISTED if not dot or each.lower() == family.lower()]
-    known = [name for each in families for name in _names_of_listed(each)]
-    if not known or any(text.lower() in name.lower() for name in known) or is_function_of_torch(text):
+    if not families or any(text.lower() in _lower_names(each) for each in families) or is_function_of_torch(text):
         return ""
+    known = [name for each in families for name in _names_of_listed(each)]
     names = dict.fromkeys(name.partition(".")[2] for name in known)
     return nearest(text.rpartition(".")[2], [name for name in names if not name.startswith("_")])
 
@@ -113,6 +113,12 @@ def nearest_function(text: str) -> str:
 def _names_of_listed(family: str) -> Sequence[str]:
     """Return the names of a family of which all are known; asking torch for thousands takes a millisecond or more."""
     return tuple(names_of_family(family))
+
+
+@cache
+def _lower_names(family: str) -> str:
+    """Return all those names in one text, in small letters, a line each."""
+    return "\n".join(_names_of_listed(family)).lower()
 
 
 def _homes(family: str) -> list[Any]:

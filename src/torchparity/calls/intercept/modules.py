@@ -20,6 +20,7 @@ from torchparity.calls.guard.frames import Place, Stack
 from torchparity.calls.guard.inert_hooks import Hook, HookedModule
 from torchparity.calls.guard.mode_stack import is_on, put_below, take_off
 from torchparity.calls.intercept.apis import ApiMode
+from torchparity.calls.intercept.module_names import ModuleNames
 from torchparity.calls.intercept.parameters import ParameterHooks
 from torchparity.calls.listener import Interest
 from torchparity.ops import Effect, Kind, Op
@@ -51,23 +52,6 @@ class _Thread(threading.local):
         self.open: list[_Open] = []
 
 
-def named_modules(models: nn.Module | Sequence[nn.Module]) -> list[tuple[nn.Module, str]]:
-    """Return what the calls of every module are counted under; a list of models puts its index first."""
-    several = not isinstance(models, nn.Module)
-    named: dict[int, tuple[nn.Module, str]] = {}
-    for index, model in enumerate([models] if isinstance(models, nn.Module) else models):
-        family = f"Module.{index}." if several else "Module."
-        for path, module in model.named_modules():
-            inside = f"{family}{path}." if path else family
-            named.setdefault(id(module), (module, inside + type(module).__name__))
-    return list(named.values())
-
-
-def takes_hooks(module: nn.Module) -> bool:
-    """Tell whether a module runs hooks of Python: one that was scripted or traced does not."""
-    return not isinstance(module, torch.jit.ScriptModule)
-
-
 class ModuleInterceptor:
     """Hooks the modules of one or several models between `attach` and `detach`.
 
@@ -83,48 +67,41 @@ class ModuleInterceptor:
         self._thread, self._attached_in = _Thread(), 0
         self.is_paused = False
         self._counted_elsewhere = ""
-        self._names: dict[int, tuple[weakref.ref[nn.Module], str]] = {}
+        self._names = ModuleNames()
         self._audiences: dict[str, Audience] = {}
         self._hooked: list[HookedModule] = []
         self._taken_off: dict[tuple[int, str], HookedModule] = {}  # by module and name: those of the step before
         self._parameters = ParameterHooks(dispatcher)
-        self._scripted: dict[str, None] = {}
 
     def attach(self, models: nn.Module | Sequence[nn.Module]) -> None:
         """Hook every module, or the outermost; those that are hooked already stay as they are."""
         self._attached_in = threading.get_ident()
-        outermost = {id(model) for model in ([models] if isinstance(models, nn.Module) else models)}
-        needs_parents = self._dispatcher.needs_parents
-        for module, name in named_modules(models):
-            if not takes_hooks(module):
-                self._scripted.setdefault(name.rpartition(".")[0])
-            elif self.name_of(module) is None:
-                self._names[id(module)] = weakref.ref(module), name
-                if needs_parents or id(module) in outermost:
-                    self._hook(module, name)
+        named = self._names.add_all(models) if self._dispatcher.needs_parents else self._names.add_outermost(models)
+        for module, name in named:
+            self._hook(module, name)
 
     def sentences(self) -> list[str]:
-        outermost = [name for name in self._scripted if name.rpartition(".")[0] not in self._scripted]
+        scripted = self._names.scripted()
+        outermost = [name for name in scripted if name.rpartition(".")[0] not in scripted]
         return [f"{name} is scripted or traced and was skipped." for name in outermost]
 
     def attach_one(self, module: nn.Module, name: str, *, has_gradients: bool) -> None:
         """Hook one module alone, under a name of its own; its parameters too where `has_gradients`."""
-        if self.name_of(module) != name or not self._hooked:
-            self._names[id(module)] = weakref.ref(module), name
+        if self._names.of(module) != name or not self._hooked:
+            self._names.add(module, name)
             self._hook(module, name, has_gradients=has_gradients)
 
     def hears_as(self, module: nn.Module, name: str) -> bool:
         """Tell whether somebody is told of a module's calls under this name."""
-        return self.name_of(module) == name and bool(self._audience(name).listeners)
+        return self._names.of(module) == name and bool(self._audience(name).listeners)
 
     def name_of(self, module: nn.Module) -> str | None:
-        """Return the name under which a module is hooked."""
-        reference, name = self._names.get(id(module), (None, ""))
-        return name if reference is not None and reference() is module else None
+        """Return the name of a module of the models, None for another."""
+        return self._names.of(module)
 
     def hooked(self) -> Iterator[nn.Module]:
         """Return the modules that are hooked."""
-        modules = (reference() for reference, _ in self._names.values())
+        modules = (hooked.reference() for hooked in self._hooked)
         return (module for module in modules if module is not None)
 
     def detach_calls(self) -> None:
@@ -138,7 +115,7 @@ class ModuleInterceptor:
     def detach(self) -> None:
         self.detach_calls()
         self._parameters.remove()
-        self._names.clear()
+        self._names.forget()
 
     def begin_step(self) -> None:
         self._parameters.begin_step()

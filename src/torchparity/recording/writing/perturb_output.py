@@ -26,11 +26,11 @@ class PerturbOutput:
         self, perturbing: Perturbing, folder: Path, rank: int, *, is_only_rank: bool = True, overwrite: bool = False
     ) -> None:
         self._perturbing, self._folder = perturbing, folder
-        if overwrite and is_only_rank and perturbing.writes_files:
-            for name in TABLES:
-                (folder / name).unlink(missing_ok=True)
-        tables = folder.glob("*.csv") if is_only_rank else ()  # else another may have added its rows already
-        self._tables_with_rows = sorted(table.name for table in tables if _has_rows(table))
+        tables = [folder / name for name in TABLES] if is_only_rank else []  # else others may have added rows already
+        if overwrite and perturbing.writes_files:
+            for table in tables:
+                table.unlink(missing_ok=True)
+        self._tables_with_rows = [table.name for table in tables if _has_rows(table)]
         perturbing.open(folder, rank)
 
     def store(self, step: int, tensor: SharedTensor) -> None:
