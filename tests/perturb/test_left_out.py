@@ -17,3 +17,22 @@ def test_several_reasons_are_told_with_their_numbers(tmp_path, capsys):
     said = capsys.readouterr().out
     assert said.count("left out") == 1
     assert "it has no tensor (4)" in said
+
+
+def test_calls_beyond_the_most_of_an_api_are_counted(tmp_path, capsys):
+    with perturbing(tmp_path, pert_mode="bit_noise", list=["Torch.exp"], max_calls_per_api=2):
+        for _ in range(5):
+            torch.ones(3).exp()
+            torch.exp(torch.ones(3))
+
+    said = capsys.readouterr().out
+    assert "perturbed 2 calls" in said
+    assert "3 calls beyond max_calls_per_api 2" in said
+
+
+def test_nothing_is_told_of_calls_beyond_where_there_are_none(tmp_path, capsys):
+    with perturbing(tmp_path, pert_mode="bit_noise", list=["Torch.exp"], max_calls_per_api=2):
+        torch.exp(torch.ones(3))
+        torch.exp(torch.ones(3))
+
+    assert "beyond max_calls_per_api" not in capsys.readouterr().out

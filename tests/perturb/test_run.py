@@ -116,11 +116,16 @@ def test_significance_ranks_apis_and_modules(tmp_path):
     [
         (["--task", "free_benchmark", "--pert-mode", "bitnoise"], "Did you mean 'bit_noise'?"),
         (["--task", "free_benchmark", "--significance", "many"], "must be a whole number"),
-        (["--task", "free_benchmark", "--max-sample", "-1"], "max_sample' is -1; it must be a whole number from 1"),
+        (
+            ["--task", "free_benchmark", "--if-preheat", "--max-sample", "-1"],
+            "max_sample' is -1; it must be a whole number from 1",
+        ),
         (["--task", "free_benchmark", "--scope", "softmax"], "'softmax' is none: use 'list'"),
         (["--task", "free_benchmark", "--list", ","], "has an empty text, which every name contains"),
         (["--task", "free_benchmark", "--fuzz-stage", "backward"], "'backward' needs 'list'"),
         (["--pert-mode", "bit_noise"], "--pert-mode: only for --task free_benchmark; the task is statistics"),
+        (["--task", "free_benchmark", "--preheat-step", "3"], "--preheat-step: only with --if-preheat"),
+        (["--task", "free_benchmark", "--max-sample", "3"], "--max-sample: only with --if-preheat"),
     ],
 )
 def test_wrong_options_are_refused_before_the_script_runs(options, said, tmp_path, capsys):

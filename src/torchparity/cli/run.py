@@ -17,7 +17,8 @@ from torchparity.errors import ConfigError
 
 # As in config/settings.py, which is not loaded for help; level debug records only what a script saves itself.
 LEVELS = ("L0", "L1", "mix")
-_WHOLE = ("preheat_step", "max_sample", "max_calls_per_api", "significance")  # fields of task free_benchmark
+_OF_PREHEAT = ("preheat_step", "max_sample")  # fields of task free_benchmark, as the next
+_WHOLE = (*_OF_PREHEAT, "max_calls_per_api", "significance")
 TASKS = ("statistics", "tensor", "structure", "overflow_check", "free_benchmark")
 
 
@@ -145,6 +146,9 @@ def _perturbing(options: Namespace) -> dict[str, object]:
     if block and options.task != "free_benchmark":
         given_options = ", ".join(f"--{field.replace('_', '-')}" for field in block)
         raise ConfigError(f"{given_options}: only for --task free_benchmark; the task is {options.task}.")
+    for field in _OF_PREHEAT:
+        if field in block and not options.if_preheat:
+            raise ConfigError(f"--{field.replace('_', '-')}: only with --if-preheat, which learns in the first steps.")
     return {**block, "fuzz_device": "cpu"} if options.pert_mode == "to_cpu" else block
 
 

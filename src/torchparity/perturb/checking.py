@@ -177,8 +177,12 @@ def _unequal(unequal: Mapping[str, float]) -> list[str]:
 
 def left_out_sentences(verdicts: Verdicts, calls: SelectedCalls) -> list[str]:
     """Return what was left out and why, and the names that never came up."""
-    missing = calls.unmatched()
-    return [*_reasons(verdicts.cancelled), *([f"never seen: {', '.join(missing)}"] if missing else [])]
+    missing, beyond = calls.unmatched(), calls.beyond_most
+    return [
+        *_reasons(verdicts.cancelled),
+        *([f"{counted(beyond, 'call')} beyond max_calls_per_api {calls.most}"] if beyond else []),
+        *([f"never seen: {', '.join(missing)}"] if missing else []),
+    ]
 
 
 def _reasons(cancelled: Counter[str]) -> list[str]:

@@ -18,7 +18,8 @@ class SelectedCalls:
     def __init__(self, scope: Sequence[str], listed: Sequence[str], most: int) -> None:
         self._scope = {forward_of(name): name for name in scope}
         self._listed = {(forward_of(text) if is_call_name(text) else text).lower(): text for text in listed}
-        self._asked, self._most = (*scope, *listed), most
+        self._asked, self.most = (*scope, *listed), most
+        self.beyond_most = 0  # calls of all steps
         self._matched: set[str] = set()
         self._functions: dict[str, None] = {}  # that were called, by their name and its last part
         self._seen: dict[str, None] = {}
@@ -44,7 +45,8 @@ class SelectedCalls:
         if self._step != call.step:
             self._step, self._taken = call.step, Counter()
         counted = (call.op.name, call.is_recompute)  # a forward that is done again is taken as the first was
-        if 0 <= self._most <= self._taken[counted]:
+        if 0 <= self.most <= self._taken[counted]:
+            self.beyond_most += 1
             return False
         self._taken[counted] += 1
         return True

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from types import FrameType
 from typing import Any
 
-import torch
 from torch import nn
 
 from torchparity.calls.arguments import Flat
