@@ -41,7 +41,9 @@ class ModuleNames:
     def add_outermost(self, models: Models) -> list[Named]:
         """Name the models themselves; return those that take hooks and had no name before."""
         families = _families(models)
-        self._unnamed = [(weakref.ref(model), family) for model, family in families]
+        if not self._names:  # else other models were added in this step
+            self._unnamed = []
+        self._unnamed += [(weakref.ref(model), family) for model, family in families]
         return self._new([(model, family + type(model).__name__) for model, family in families])
 
     def add(self, module: nn.Module, name: str) -> None:
@@ -50,7 +52,7 @@ class ModuleNames:
 
     def of(self, module: nn.Module) -> str | None:
         """Return the name of a module, None where it has none."""
-        if self._unnamed:
+        if self._unnamed and self._names:
             unnamed, self._unnamed = self._unnamed, []
             self._new(_inside(unnamed))
         return self._name(module)
