@@ -75,12 +75,14 @@ class ModuleInterceptor:
     def attach(self, models: nn.Module | Sequence[nn.Module]) -> None:
         """Hook every module, or the outermost; those that are hooked already stay as they are."""
         self._attached_in = threading.get_ident()
-        named = self._names.add_all(models) if self._dispatcher.needs_parents else self._names.add_outermost(models)
-        for module, name in named:
-            self._hook(module, name)
+        outermost = {id(model) for model in ([models] if isinstance(models, nn.Module) else models)}
+        needs_parents = self._dispatcher.needs_parents
+        for module, name in self._names.add_all(models):
+            if needs_parents or id(module) in outermost:
+                self._hook(module, name)
 
     def sentences(self) -> list[str]:
-        scripted = self._names.scripted()
+        scripted = self._names.scripted
         outermost = [name for name in scripted if name.rpartition(".")[0] not in scripted]
         return [f"{name} is scripted or traced and was skipped." for name in outermost]
 
