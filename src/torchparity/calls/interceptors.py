@@ -14,6 +14,7 @@ from torchparity.calls.bypass.cuda_graphs import CudaGraphs
 from torchparity.calls.bypass.fast_paths import FastPaths
 from torchparity.calls.bypass.pickling import PicklingGuard
 from torchparity.calls.bypass.scripting import ScriptingGuard
+from torchparity.calls.bypass.swapping import SwappingGuard
 from torchparity.calls.dispatcher import Dispatcher
 from torchparity.calls.guard.mode_stack import put_below, take_off
 from torchparity.calls.intercept.apis import ApiMode
@@ -43,7 +44,8 @@ class Interceptors:
             dispatcher, self._apis, self._fast_paths, name_of=self._modules.name_of, hooked=self._hooked
         )
         self._cuda_graphs = CudaGraphs(dispatcher)
-        self._guards = (ScriptingGuard(), PicklingGuard())  # against those who look at hooks
+        swapping = SwappingGuard(self._modules.parameters, self._one_module.parameters)
+        self._guards = (ScriptingGuard(), PicklingGuard(), swapping)  # against those who look at hooks
 
     def attach(self, model: nn.Module | Sequence[nn.Module] | None) -> None:
         """See calls from here on."""

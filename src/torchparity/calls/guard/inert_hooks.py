@@ -129,34 +129,50 @@ def _are_of(handle: Any, tables: Sequence[Any]) -> bool:
 class HookedParameter:
     """A parameter that we have a hook on, before those of others: they may use the gradient up.
 
-    One that was taken off can be put on again, as those of a `HookedModule`.
+    One that was taken off can be put on again, as those of a `HookedModule`. A parameter that had no table of hooks
+    has none afterwards either: one that is empty makes torch ignore all hooks that come after the parameter is swapped
+    for another.
     """
 
-    __slots__ = ("_handle", "_hook", "_identity")
+    __slots__ = ("_handle", "_hook", "_identity", "_table")
 
     def __init__(self, parameter: nn.Parameter, hook: Hook) -> None:
         self._identity, self._hook = id(parameter), hook
-        self._handle: Any = parameter.register_post_accumulate_grad_hook(hook)  # type: ignore[no-untyped-call]
-        self._go_first(parameter)
+        self._handle: Any = None
+        self._table: Any = None  # that we made, as long as it has no hooks of others
+        self._register(parameter)
 
-    def is_of(self, parameter: nn.Parameter) -> bool:
+    def is_of(self, parameter: torch.Tensor) -> bool:
         """Tell whether it is this one; where it is gone, another may be at its address."""
         return self._identity == id(parameter) and self._handle.hooks_dict_ref() is not None
 
-    def put_on(self, parameter: nn.Parameter) -> None:
+    def put_on(self, parameter: Any) -> None:
         """Hook the parameter, which is the one it is of."""
-        hooks: Any = parameter._post_accumulate_grad_hooks
-        if self._handle.hooks_dict_ref() is hooks:
+        if parameter._post_accumulate_grad_hooks is None and self._table is not None:
+            parameter._post_accumulate_grad_hooks = self._table
+        hooks = parameter._post_accumulate_grad_hooks
+        if hooks is not None and self._handle.hooks_dict_ref() is hooks:
             hooks[self._handle.id] = self._hook
+            self._go_first(hooks)
         else:
-            self._handle = parameter.register_post_accumulate_grad_hook(self._hook)  # type: ignore[no-untyped-call]
-        self._go_first(parameter)
+            self._register(parameter)
 
-    def take_off(self) -> None:
+    def take_off(self, parameter: Any) -> None:
+        """Take the hook off the parameter; None where that is not to be found any more."""
         self._handle.remove()
+        if self._table:
+            self._table = None  # others use it
+        elif self._table is not None and parameter is not None:
+            parameter._post_accumulate_grad_hooks = None
 
-    def _go_first(self, parameter: nn.Parameter) -> None:
-        hooks: Any = parameter._post_accumulate_grad_hooks
+    def _register(self, parameter: Any) -> None:
+        has_table = parameter._post_accumulate_grad_hooks is not None
+        self._handle = parameter.register_post_accumulate_grad_hook(self._hook)
+        hooks = parameter._post_accumulate_grad_hooks
+        self._table = None if has_table else hooks
+        self._go_first(hooks)
+
+    def _go_first(self, hooks: Any) -> None:
         others = [(key, other) for key, other in hooks.items() if other is not self._hook]
         for key, _ in others:  # torch goes by the order of insertion, not by that of an OrderedDict
             del hooks[key]

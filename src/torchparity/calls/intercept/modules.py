@@ -70,7 +70,7 @@ class ModuleInterceptor:
         self._audiences: dict[str, Audience] = {}
         self._hooked: list[HookedModule] = []
         self._taken_off: dict[tuple[int, str], HookedModule] = {}  # by module and name: those of the step before
-        self._parameters = ParameterHooks(dispatcher)
+        self.parameters = ParameterHooks(dispatcher)
 
     def attach(self, models: nn.Module | Sequence[nn.Module]) -> None:
         """Hook every module, or the outermost; those that are hooked already stay as they are."""
@@ -115,18 +115,18 @@ class ModuleInterceptor:
 
     def detach(self) -> None:
         self.detach_calls()
-        self._parameters.remove()
+        self.parameters.remove()
         self._names.forget()
 
     def begin_step(self) -> None:
-        self._parameters.begin_step()
-        self._parameters.only_called = self.is_paused
+        self.parameters.begin_step()
+        self.parameters.only_called = self.is_paused
         if not self.is_paused:
             self._counted_elsewhere = ""
 
     def pause(self, *, besides: str) -> None:
         """Enter no module until `is_paused` is off again; calls under one name are counted by somebody else."""
-        self.is_paused = self._parameters.only_called = True
+        self.is_paused = self.parameters.only_called = True
         self._counted_elsewhere = besides
 
     def _hook(self, module: nn.Module, name: str, *, has_gradients: bool = True) -> None:
@@ -136,7 +136,7 @@ class ModuleInterceptor:
         hooked.put_on(module)
         self._hooked.append(hooked)
         if self._audience(name).listeners and has_gradients:
-            self._parameters.hook(module, name)
+            self.parameters.hook(module, name)
 
     def _hooks(self, reference: weakref.ref[nn.Module], name: str) -> HookedModule:
         dispatcher = self._dispatcher
@@ -198,7 +198,7 @@ class ModuleInterceptor:
         )
         dispatcher.begin(call, audience.listeners)
         if any(state is not None for state in call.states):
-            self._parameters.hook_again(module, name)
+            self.parameters.hook_again(module, name)
         return call
 
     def _open(self, module: nn.Module, record: str, stack: Stack, frame: FrameType) -> _Open:
@@ -242,7 +242,7 @@ class ModuleInterceptor:
             return None
         while (opened := self._close_innermost()).module is not module:
             self._give_up(opened)
-        self._parameters.hook_if_lazy(module)
+        self.parameters.hook_if_lazy(module)
         return opened
 
     def close_interrupted(self, frame: FrameType) -> None:

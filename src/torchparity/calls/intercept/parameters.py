@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import weakref
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import chain
 from typing import Any
 
@@ -15,6 +17,13 @@ from torchparity.calls.dispatcher import Dispatcher
 from torchparity.calls.guard.inert_hooks import Hook, HookedParameter
 
 
+class SwappedParameterError(Exception):
+    """A parameter with hooks of the user's was swapped: torch calls no hook of it from then on."""
+
+    def __init__(self) -> None:
+        super().__init__("a parameter was swapped for another, after which torch calls no hooks on its gradient")
+
+
 class ParameterHooks:
     """Hooks parameters, each under the name of its module; numbers their gradients within a step."""
 
@@ -22,6 +31,7 @@ class ParameterHooks:
         self._dispatcher = dispatcher
         self._hooked: dict[tuple[int, str], dict[str, list[HookedParameter]]] = {}
         self._taken_off: dict[tuple[int, str], dict[str, list[HookedParameter]]] = {}  # those of the step before
+        self._modules: dict[tuple[int, str], weakref.ref[nn.Module]] = {}
         self._lazy: dict[int, str] = {}  # modules whose parameters are made by their first call
         self._events: dict[str, dict[str, int]] = {}
         self.only_called = False  # gradients of modules that were not called in this step do not matter
@@ -32,6 +42,7 @@ class ParameterHooks:
         They may be frozen when the step begins, or another tensor later; a lazy module has them after its first call.
         """
         hooked = self._hooked.setdefault((id(module), name), {})
+        self._modules[id(module), name] = weakref.ref(module)
         before = self._taken_off.get((id(module), name), {})
         for parameter_name, parameter in module._parameters.items():
             if parameter is None:
@@ -56,12 +67,32 @@ class ParameterHooks:
             self.hook(module, self._lazy.pop(id(module)))
 
     def remove(self) -> None:
-        for hooked in self._hooked.values():
-            for parameter in chain.from_iterable(hooked.values()):
-                parameter.take_off()
+        for key, hooked_by_name in self._hooked.items():
+            module = self._modules[key]()
+            for parameter_name, several in hooked_by_name.items():
+                parameter = None if module is None else module._parameters.get(parameter_name)
+                for hooked in several:
+                    hooked.take_off(parameter if parameter is not None and hooked.is_of(parameter) else None)
         if self._hooked:
             self._taken_off, self._hooked = self._hooked, {}
+        self._modules.clear()
         self._lazy.clear()
+
+    @contextmanager
+    def off(self, tensors: Sequence[torch.Tensor]) -> Iterator[None]:
+        """Keep our hooks off some tensors meanwhile; say which could not be put back on."""
+        every = {name: chain.from_iterable(hooked.values()) for (_, name), hooked in self._hooked.items()}
+        pairs = [(name, hooked, tensor) for name, all_of in every.items() for hooked in all_of for tensor in tensors]
+        ours = [(name, hooked, tensor) for name, hooked, tensor in pairs if hooked.is_of(tensor)]
+        for _, hooked, tensor in ours:
+            hooked.take_off(tensor)
+        try:
+            yield
+        finally:
+            for name, hooked, tensor in ours:
+                if tensor._post_accumulate_grad_hooks is not None:  # torch calls none of a table that was there before
+                    self._dispatcher.boundary.failures.note(name, SwappedParameterError())
+                hooked.put_on(tensor)
 
     def begin_step(self) -> None:
         self._events.clear()
