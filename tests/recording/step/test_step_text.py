@@ -152,6 +152,58 @@ def test_long_lists_of_numbers_are_written_as_they_are(steps, tmp_path):
     assert_same_text(tmp_path, steps)
 
 
+class Routing(torch.nn.Module):
+    def __init__(self, count):
+        super().__init__()
+        self.count = count
+
+    def forward(self, tensor):
+        return tensor.sin(), [1] * self.count, tensor.cos()
+
+
+@pytest.mark.parametrize("count", [7, 8])
+def test_gradients_stay_in_their_places_beside_a_list_of_numbers(count, steps, tmp_path):
+    model, tensor = Routing(count), torch.ones(3, requires_grad=True)
+    with capture(tmp_path, model=model, level="L0"):
+        _, _, last = model(tensor)
+        (last * torch.tensor([1.0, 2.0, 3.0])).sum().backward()
+
+    record = open_run(tmp_path).part().records["Module.Routing.backward.0"]
+    first, numbers, gradient = record.input_args
+    assert first is None and numbers == [None] * count
+    assert gradient.statistics.max == 3
+    assert_same_text(tmp_path, steps)
+
+
+class Tagged(torch.nn.Module):
+    def forward(self, tensor, *values):
+        return tensor.exp()
+
+
+@pytest.mark.parametrize("count", [7, 8])
+def test_a_text_that_no_file_can_hold_leaves_the_step(count, steps, tmp_path, capsys):
+    model = Tagged()
+    with capture(tmp_path, model=model, level="L0"):
+        model(torch.ones(2), ["ok"] * (count - 1) + ["\udc80"])
+
+    record = open_run(tmp_path).part().records["Module.Tagged.forward.0"]
+    assert [leaf.value for leaf in record.input_args[1]] == ["ok"] * (count - 1) + ["?"]
+    assert "incomplete" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("count", [7, 8])
+def test_a_number_that_no_json_can_hold_loses_its_record_alone(count, steps, tmp_path, capsys):
+    model = Tagged()
+    with capture(tmp_path, model=model, level="L0"):
+        model(torch.ones(2))
+        model(torch.ones(2), [10**5000] * count)
+        model(torch.ones(2))
+
+    part = open_run(tmp_path).part()
+    assert [name for name in part.records] == ["Module.Tagged.forward.0", "Module.Tagged.forward.2"]
+    assert "Module.Tagged.forward.1 could not be written" in capsys.readouterr().out
+
+
 def test_numbers_that_differ_from_step_to_step_make_no_template_for_each(steps, monkeypatch, tmp_path):
     records = []
 

@@ -16,6 +16,7 @@ from torchparity.recording.measuring.pending import fill
 from torchparity.recording.step.drafts import Draft
 from torchparity.recording.step.pieces import Pieces
 from torchparity.recording.step.templates import (
+    EncodedList,
     Template,
     ValueList,
     likeness,
@@ -25,7 +26,7 @@ from torchparity.recording.step.templates import (
     without_lists,
 )
 from torchparity.recording.step.tensor_texts import TensorTexts
-from torchparity.storage.encoding import EncodedRecord, EncodedStep, argument_json, encode_each
+from torchparity.storage.encoding import EncodedRecord, EncodedStep, encode_each
 
 
 class _Lines:
@@ -42,7 +43,7 @@ class _Lines:
         self.values: list[Any] = []
         self._tensors = tensors
 
-    def add(self, draft: Draft, template: Template, places: Sequence[int], lists: Sequence[ValueList]) -> None:
+    def add(self, draft: Draft, template: Template, places: Sequence[int], lists: Sequence[EncodedList]) -> None:
         """Add the line of a record, whose tensors have these places and which was given these lists of values."""
         self.names.append(draft.name)
         self.pieces += template
@@ -60,13 +61,13 @@ class _Lines:
         self.pieces.append(piece)
         self.holes.append(0)
 
-    def _with_lists(self, places: Sequence[int], lists: Sequence[ValueList]) -> list[int]:
+    def _with_lists(self, places: Sequence[int], lists: Sequence[EncodedList]) -> list[int]:
         """Return fillings in the order of the text: tensors, and the lists of values between them."""
         fillings: list[int] = []
         filled = 0
-        for before, values in lists:
+        for before, text in lists:
             fillings += [*places[filled:before], self._tensors + len(self.values)]
-            self.values.append(list(map(argument_json, values)))
+            self.values.append(text)
             filled = before
         return [*fillings, *places[filled:]]
 
@@ -94,10 +95,13 @@ class StepEncoder:
         lines, begin = _Lines(len(tensors)), 0
         for draft, of_draft in zip(drafts, tensors_of, strict=True):
             end, lists = begin + len(of_draft), value_lists(draft)
-            template = self._template(without_lists(draft, lists) if lists else draft)
+            encoded = attempted(_encoded, lists) if lists else ()
+            template = None
+            if not isinstance(encoded, Exception):
+                template = self._template(without_lists(draft, lists) if lists else draft)
+                if template is not None:
+                    lines.add(draft, template, places[begin:end], encoded)
             templates.append(template)
-            if template is not None:
-                lines.add(draft, template, places[begin:end], lists)
             begin = end
         prepared = self._tensors.prepared(tensors)
         rows = wait_for_rows()
@@ -122,7 +126,7 @@ class StepEncoder:
             for draft, template, of_draft in zip(drafts, templates, tensors_of, strict=True):
                 end = begin + len(of_draft)
                 if template is not None:
-                    lines.add(draft, template, places[begin:end], value_lists(draft))
+                    lines.add(draft, template, places[begin:end], _encoded(value_lists(draft)))
                 else:
                     record = attempted(_whole, draft, of_draft, rows)
                     if isinstance(record, Exception):
@@ -170,6 +174,10 @@ def _placed(tensors_of: Sequence[Sequence[ObservedTensor]]) -> tuple[list[Observ
     distinct = dict(zip(identities, chain.from_iterable(tensors_of), strict=True))
     place_of = dict(zip(distinct, range(len(distinct)), strict=True))
     return list(distinct.values()), list(map(place_of.__getitem__, identities))
+
+
+def _encoded(lists: Iterable[ValueList]) -> list[EncodedList]:
+    return [each.encoded() for each in lists]
 
 
 def _whole(draft: Draft, tensors: Iterable[ObservedTensor], rows: MeasuredRows) -> EncodedRecord:

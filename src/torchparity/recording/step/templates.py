@@ -38,9 +38,24 @@ class ValueList(NamedTuple):
     values: tuple[ValueLeaf, ...]
 
 
+    def encoded(self) -> EncodedList:
+        """Return the list as JSON; raise where it holds what no JSON can."""
+        return EncodedList(self.tensors_before, msgspec.Raw(msgspec.json.encode(list(map(argument_json, self.values)))))
+
+
+class EncodedList(NamedTuple):
+    """A list of values as it is in the text of the record."""
+
+    tensors_before: int
+    text: msgspec.Raw
+
+
 def value_lists(draft: Draft) -> Sequence[ValueList]:
-    """Return the long lists of values that a call was given beside tensors; none where its arguments are nested."""
-    if not draft.input_args or tuple not in map(type, draft.input_args):
+    """Return the long lists of values that a call was given beside tensors; none where its arguments are nested.
+
+    A backward record has none: beside gradients, some of which may not have come, no values are shown.
+    """
+    if not draft.input_args or tuple not in map(type, draft.input_args) or isinstance(draft.inputs, dict):
         return ()  # nearly always
     lists: list[ValueList] = []
     tensors = 0
