@@ -44,7 +44,7 @@ class Interceptors:
             dispatcher, self._apis, self._fast_paths, name_of=self._modules.name_of, hooked=self._hooked
         )
         self._cuda_graphs = CudaGraphs(dispatcher)
-        swapping = SwappingGuard(self._modules.parameters, self._one_module.parameters)
+        swapping = SwappingGuard(self._modules.parameters.off, self._one_module.parameters.off)
         self._guards = (ScriptingGuard(), PicklingGuard(), swapping)  # against those who look at hooks
 
     def attach(self, model: nn.Module | Sequence[nn.Module] | None) -> None:

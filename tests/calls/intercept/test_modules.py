@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+
 import pytest
 import torch
 from torch import nn
@@ -34,6 +36,39 @@ def test_several_models_have_their_index_in_the_name(tmp_path):
         models[1](models[0](torch.ones(2)))
 
     assert names_of(tmp_path) == ["Module.0.Linear.forward.0", "Module.1.Linear.forward.0"]
+
+
+def replaced(model):
+    model[0] = nn.Linear(2, 2)
+
+
+def exchanged(model):
+    model[0], model[1] = model[1], model[0]
+
+
+def parametrized(model):
+    nn.utils.parametrizations.weight_norm(model[0])
+
+
+def cleared(model):
+    model[0]._forward_hooks.clear()
+    model[0]._forward_pre_hooks = OrderedDict()
+
+
+@pytest.mark.parametrize("change", [replaced, exchanged, parametrized, cleared])
+def test_a_model_that_is_changed_between_two_batches_is_recorded_as_it_is(change, tmp_path):
+    model = nn.Sequential(nn.Linear(2, 2), nn.GELU())
+    with capture(tmp_path / "changed", model=model, level="L0") as recording:
+        model(torch.ones(1, 2)).sum().backward()
+        recording.step()  # the next one begins here
+        change(model)
+        model(torch.ones(1, 2)).sum().backward()
+    with capture(tmp_path / "fresh", model=model, level="L0"):
+        model(torch.ones(1, 2)).sum().backward()
+
+    changed, fresh = open_run(tmp_path / "changed").parts[1], open_run(tmp_path / "fresh").part()
+    assert list(changed.records) == list(fresh.records)
+    assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
 
 
 def test_another_model_started_within_a_step_is_recorded_too(tmp_path):

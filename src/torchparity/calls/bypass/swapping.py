@@ -6,21 +6,22 @@ A parameter that is swapped while it has hooks on its gradient loses them, and t
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
 import torch
 
 from torchparity.calls.guard.patches import Patches
-from torchparity.calls.intercept.parameters import ParameterHooks
+
+HooksOff = Callable[[Sequence[torch.Tensor]], AbstractContextManager[None]]  # keeps ours off some tensors meanwhile
 
 
 class SwappingGuard:
     """Wraps the function that swaps tensors while attached."""
 
-    def __init__(self, *parameters: ParameterHooks) -> None:
-        self._parameters = parameters
+    def __init__(self, *hooks_off: HooksOff) -> None:
+        self._hooks_off = hooks_off
         self._patches = Patches()
 
     def attach(self) -> None:
@@ -34,8 +35,8 @@ class SwappingGuard:
         @functools.wraps(original)
         def swap(*tensors: Any, **named: Any) -> Any:
             with ExitStack() as off:
-                for parameters in self._parameters:
-                    off.enter_context(parameters.off([*tensors, *named.values()]))
+                for hooks_off in self._hooks_off:
+                    off.enter_context(hooks_off([*tensors, *named.values()]))
                 return original(*tensors, **named)
 
         return swap

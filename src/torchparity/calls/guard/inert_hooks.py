@@ -115,6 +115,13 @@ class HookedModule:
         for table in of_before[1:]:
             table[before.id] = True
 
+    def is_on(self) -> bool:
+        """Tell whether the module has both hooks: the user may have cleared its tables."""
+        module: Any = self.reference()
+        return module is None or (
+            self._before.id in module._forward_pre_hooks and self._after.id in module._forward_hooks
+        )
+
     def take_off(self) -> None:
         self._before.remove()
         self._after.remove()

@@ -29,6 +29,22 @@ def takes_hooks(module: nn.Module) -> bool:
     return not isinstance(module, torch.jit.ScriptModule)
 
 
+class WeakModels:
+    """A model or a list of models, which are not kept alive."""
+
+    def __init__(self, models: Models) -> None:
+        self._is_one = isinstance(models, nn.Module)
+        self._references = [weakref.ref(model) for model in ([models] if isinstance(models, nn.Module) else models)]
+
+    def get(self) -> Models | None:
+        """Return the models; None where one is gone."""
+        models = [reference() for reference in self._references]
+        present = [model for model in models if model is not None]
+        if len(present) < len(models):
+            return None
+        return present[0] if self._is_one else present
+
+
 class ModuleNames:
     """The names of modules that take hooks, looked up by the module; it keeps none of them alive."""
 

@@ -15,11 +15,12 @@ from torchparity.calls.arguments import Flat
 from torchparity.calls.audience import Attention, Audience
 from torchparity.calls.call import Call
 from torchparity.calls.dispatcher import Dispatcher
+from torchparity.calls.guard.boundary import guarded
 from torchparity.calls.guard.frames import Place, Stack
 from torchparity.calls.guard.inert_hooks import Hook, HookedModule
 from torchparity.calls.guard.mode_stack import is_on, put_below, take_off
 from torchparity.calls.intercept.apis import ApiMode
-from torchparity.calls.intercept.module_names import ModuleNames
+from torchparity.calls.intercept.module_names import ModuleNames, Named, WeakModels, named_modules, takes_hooks
 from torchparity.calls.intercept.parameters import ParameterHooks
 from torchparity.calls.listener import Interest
 from torchparity.ops import Effect, Kind, Op
@@ -67,6 +68,8 @@ class ModuleInterceptor:
         self.is_paused = False
         self._counted_elsewhere = ""
         self._names = ModuleNames()
+        self._attached: list[WeakModels] = []  # in this step
+        self._has_entered = False  # a module, in this step
         self._audiences: dict[str, Audience] = {}
         self._hooked: list[HookedModule] = []
         self._taken_off: dict[tuple[int, str], HookedModule] = {}  # by module and name: those of the step before
@@ -75,11 +78,33 @@ class ModuleInterceptor:
     def attach(self, models: nn.Module | Sequence[nn.Module]) -> None:
         """Hook every module, or the outermost; those that are hooked already stay as they are."""
         self._attached_in = threading.get_ident()
+        self._attached.append(WeakModels(models))
+        self._attach(models)
+
+    def _attach(self, models: nn.Module | Sequence[nn.Module]) -> None:
         outermost = {id(model) for model in ([models] if isinstance(models, nn.Module) else models)}
         needs_parents = self._dispatcher.needs_parents
         for module, name in self._names.add_all(models):
             if needs_parents or id(module) in outermost:
                 self._hook(module, name)
+
+    def _attach_again(self) -> None:
+        """Hook anew what the user has changed in the models since the step began, which is before its first batch."""
+        attached = [models for weak in self._attached if (models := weak.get()) is not None]
+        if not attached:
+            return
+        named: dict[int, Named] = {}
+        for models in attached:
+            for module, name in named_modules(models):
+                if takes_hooks(module):
+                    named.setdefault(id(module), (module, name))
+        are_named = all(self._names.of(module) == name for module, name in named.values())
+        if not are_named or not all(hooked.is_on() for hooked in self._hooked):
+            self.detach_calls()
+            self.parameters.remove()
+            self._names.forget()
+            for models in attached:
+                self._attach(models)
 
     def sentences(self) -> list[str]:
         scripted = self._names.scripted
@@ -117,6 +142,8 @@ class ModuleInterceptor:
         self.detach_calls()
         self.parameters.remove()
         self._names.forget()
+        self._attached.clear()
+        self._has_entered = False
 
     def begin_step(self) -> None:
         self.parameters.begin_step()
@@ -183,6 +210,9 @@ class ModuleInterceptor:
         parents = tuple(nesting.parents)
         # First of all: whatever fails below, the module is open, and `_leave` will come.
         opened = self._open(module, f"{name}.forward.{number}{mark}", stack, frame)
+        if not self._has_entered and dispatcher.needs_parents:
+            self._has_entered = True
+            guarded(dispatcher.boundary.failures, name, self._attach_again)
         if not audience.listeners:
             return None
         call = opened.call = Call(

@@ -37,7 +37,6 @@ class ValueList(NamedTuple):
     tensors_before: int  # in the text of the record
     values: tuple[ValueLeaf, ...]
 
-
     def encoded(self) -> EncodedList:
         """Return the list as JSON; raise where it holds what no JSON can."""
         return EncodedList(self.tensors_before, msgspec.Raw(msgspec.json.encode(list(map(argument_json, self.values)))))
