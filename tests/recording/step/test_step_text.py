@@ -200,7 +200,7 @@ def test_a_number_that_no_json_can_hold_loses_its_record_alone(count, steps, tmp
         model(torch.ones(2))
 
     part = open_run(tmp_path).part()
-    assert [name for name in part.records] == ["Module.Tagged.forward.0", "Module.Tagged.forward.2"]
+    assert list(part.records) == ["Module.Tagged.forward.0", "Module.Tagged.forward.2"]
     assert "Module.Tagged.forward.1 could not be written" in capsys.readouterr().out
 
 
