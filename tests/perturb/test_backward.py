@@ -46,6 +46,22 @@ def test_the_gradient_is_that_of_the_perturbed_input(mode, is_found, tmp_path):
     assert bool(rows_in(tmp_path)) is is_found
 
 
+@pytest.mark.parametrize("api", ["mse_loss", "norm", "prod", "std", "logsumexp", "dist", "var_mean"])
+def test_gradients_of_elements_that_changed_places_are_compared_where_they_belong(api, tmp_path, capsys):
+    values = torch.arange(1.0, 6.0, requires_grad=True)
+    calls = {
+        "mse_loss": lambda: torch.nn.functional.mse_loss(values, torch.zeros(5)),
+        "dist": lambda: torch.dist(values, torch.zeros(5)),
+        "logsumexp": lambda: torch.logsumexp(values, 0),
+        "var_mean": lambda: sum(torch.var_mean(values)),
+    }
+    with perturbing(tmp_path, pert_mode="change_value", fuzz_stage="backward", list=[api]):
+        calls.get(api, lambda: getattr(torch, api)(values))().backward()
+
+    assert rows_in(tmp_path) == []
+    assert "perturbed 1 call" in capsys.readouterr().out
+
+
 def test_the_index_says_which_input_a_gradient_belongs_to(tmp_path):
     big, small = torch.rand(4, 512).bfloat16().requires_grad_(), torch.rand(512, 4).bfloat16().requires_grad_()
 

@@ -209,3 +209,21 @@ def test_to_cpu_computes_result_and_gradient_on_the_cpu(cuda):
     assert result.device == values.device
     assert same(result.detach().cpu(), F.softmax(on_cpu, -1).detach())
     assert torch.allclose(values.grad.cpu(), on_cpu.grad, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        pytest.param(lambda halves: torch.nan_to_num(halves), id="nan_to_num"),
+        pytest.param(lambda halves: torch.ops.aten.view_copy.dtype(halves, torch.int16), id="view_copy"),
+        pytest.param(lambda halves: torch.nextafter(halves.bfloat16(), torch.zeros(2).bfloat16()), id="nextafter"),
+    ],
+)
+def test_what_depends_on_the_dtype_is_left_as_it_is(call, tmp_path):
+    halves = torch.tensor([float("inf"), 1.0], dtype=torch.float16)
+    bare = call(halves)
+
+    with perturbing(tmp_path, pert_mode="improve_precision", handler_type="fix"):
+        fixed = call(halves)
+
+    assert same(fixed, bare)

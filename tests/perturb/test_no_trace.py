@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch.autograd.graph import saved_tensors_hooks
 
-from tests.support.perturbing import perturbing, same
+from tests.support.perturbing import perturbing, rows_in, same
 
 
 def custom(function):
@@ -66,6 +66,36 @@ def test_random_numbers_that_are_not_torch_s_are_drawn_once(draw, tmp_path, caps
 
     assert watched == bare
     assert "1 call left out: it draws random numbers" in capsys.readouterr().out
+
+
+@torch.library.custom_op("torchparity_tests::drawing", mutates_args=())
+def drawing(values: torch.Tensor) -> torch.Tensor:
+    return values * random.random() + float(np.random.rand())
+
+
+@pytest.mark.parametrize(
+    ("call", "reason"),
+    [
+        pytest.param(drawing, "it draws random numbers", id="operator"),
+        pytest.param(
+            lambda values: values.apply_(lambda _: random.random()), "it calls a function of yours", id="apply"
+        ),
+    ],
+)
+def test_random_numbers_of_python_that_an_operator_draws_are_drawn_once(call, reason, tmp_path, capsys):
+    def numbers():
+        random.seed(0)
+        np.random.seed(0)
+        call(torch.ones(2))
+        return random.random(), np.random.rand()
+
+    bare = numbers()
+    with perturbing(tmp_path, pert_mode="no_change"):
+        watched = numbers()
+
+    assert watched == bare
+    assert rows_in(tmp_path) == []
+    assert reason in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("stage", ["forward", "backward"])

@@ -98,9 +98,11 @@ def test_improve_precision_raises_low_precision_and_nothing_else():
 def test_improve_precision_raises_float32_where_that_is_asked_for():
     improve = ImprovePrecision(WITH_FLOAT32)
 
-    raised = improve.perturbed(subject(torch.ones(2).half(), torch.ones(2), torch.ones(2).int()))
+    raised = improve.perturbed(subject(torch.ones(2), torch.ones(2).int()))
+    raised_halves = improve.perturbed(subject(torch.ones(2).half()))
 
-    assert [tensor.dtype for tensor in raised] == [torch.float32, torch.float64, torch.int32]
+    assert [tensor.dtype for tensor in raised] == [torch.float64, torch.int32]
+    assert [tensor.dtype for tensor in raised_halves] == [torch.float32]
     assert improve.changed(torch.float32) is torch.float64
 
 
@@ -165,6 +167,47 @@ def test_change_value_exchanges_pairs_together():
 def test_what_has_no_meaning_is_cancelled_with_its_reason(mode, given, reason):
     with pytest.raises(CancelledError, match=reason):
         perturbation(mode).perturbed(given)
+
+
+@pytest.mark.parametrize(
+    ("api", "args"),
+    [
+        pytest.param("Torch.linalg.norm", (2,), id="spectral"),
+        pytest.param("Torch.linalg.norm", (1, (0, 1)), id="largest-column"),
+        pytest.param("Torch.norm", ("nuc",), id="nuclear"),
+        pytest.param("Torch.kl_div", (torch.ones(2, 2), 0), id="reduction-as-a-number"),
+    ],
+)
+def test_what_depends_on_the_places_of_elements_is_not_exchanged(api, args):
+    matrix = torch.arange(4.0).reshape(2, 2)
+    tensors = [matrix, *(value for value in args if isinstance(value, torch.Tensor))]
+    call = Subject(api, (matrix, *args), {}, tensors)
+
+    with pytest.raises(CancelledError, match="depends on the order of the elements"):
+        perturbation("change_value").perturbed(call)
+
+
+def test_the_norm_of_all_elements_is_exchanged():
+    matrix = torch.arange(4.0).reshape(2, 2)
+
+    for api, args in (("Torch.norm", (2,)), ("Torch.linalg.norm", ()), ("Torch.linalg.norm", ("fro",))):
+        (exchanged,) = perturbation("change_value").perturbed(Subject(api, (matrix, *args), {}, [matrix]))
+        assert exchanged.tolist() == [[3.0, 1.0], [2.0, 0.0]]
+
+
+@pytest.mark.parametrize("mode", ["improve_precision", "to_cpu"])
+@pytest.mark.parametrize("api", ["Torch.nan_to_num", "Tensor.nextafter_", "Aten.view_copy"])
+def test_what_depends_on_the_dtype_is_not_raised(api, mode):
+    with pytest.raises(CancelledError, match="depends on the dtype"):
+        perturbation(mode).perturbed(subject(torch.ones(2, dtype=torch.float16), api=api))
+
+
+def test_all_inputs_of_a_call_are_raised_to_one_dtype():
+    tensors = [torch.ones(2, dtype=torch.bfloat16), torch.ones(2), torch.ones(2, dtype=torch.int64)]
+
+    raised = ImprovePrecision(WITH_FLOAT32).perturbed(subject(*tensors))
+
+    assert [tensor.dtype for tensor in raised] == [torch.float64, torch.float64, torch.int64]
 
 
 def test_what_is_left_out_with_raise_float32_does_not_advise_it():

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import types
 import weakref
 from collections import Counter
 
 import numpy as np
+import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -160,3 +162,49 @@ def test_singular_vectors_of_the_other_sign_are_no_finding(tmp_path):
         torch.linalg.svd(torch.rand(4, 4))
 
     assert rows_in(tmp_path) == []
+
+
+@pytest.mark.parametrize("dimensions", [1, 2, 3])
+def test_places_of_equal_elements_are_no_finding(dimensions, tmp_path):
+    pool = getattr(torch.nn.functional, f"adaptive_max_pool{dimensions}d")
+    values = torch.rand(4, 4, *[8] * dimensions, generator=torch.Generator().manual_seed(0)).bfloat16()
+    with perturbing(tmp_path, pert_mode="bit_noise", list=["max_pool"]):
+        pool(values, 1, return_indices=True)
+
+    assert rows_in(tmp_path) == []
+
+
+def test_eigenvalues_in_another_order_are_no_finding(tmp_path, capsys):
+    matrix = torch.randn(64, 64, generator=torch.Generator().manual_seed(0))
+    with perturbing(tmp_path, pert_mode="bit_noise", list=["eig"]):
+        torch.linalg.eig(matrix)
+        torch.linalg.eigvals(matrix)
+
+    assert rows_in(tmp_path) == []
+    assert "2 calls left out: its results come in no defined order" in capsys.readouterr().out
+
+
+def test_the_largest_of_integers_is_compared_and_its_place_is_not(tmp_path):
+    def wrong(values, dim, keepdim=False):
+        wrong.calls += 1
+        return torch.full_like(values[0], wrong.calls), torch.full_like(values[0], wrong.calls)
+
+    wrong.calls = 0
+    with wrong_kernel("max.dim", wrong), perturbing(tmp_path, pert_mode="no_change", list=["max"]):
+        torch.max(torch.ones(2, 3, dtype=torch.int64), 0)
+
+    assert [row["output_index"] for row in rows_in(tmp_path)] == ["0"]
+
+
+def test_a_call_that_fails_when_it_is_perturbed_is_not_counted_as_perturbed(tmp_path, capsys):
+    def only_halves(values):
+        if values.dtype is not torch.float16:
+            raise TypeError("halves only")
+        return values * 2
+
+    mine = types.SimpleNamespace(__name__="mine", function=only_halves)
+    with perturbing(tmp_path, pert_mode="improve_precision", list=["mine"]) as debugger:
+        debugger.register_custom_api(mine, "function")
+        mine.function(torch.ones(2, dtype=torch.float16))
+
+    assert "nothing was checked with improve_precision; 1 call left out" in capsys.readouterr().out

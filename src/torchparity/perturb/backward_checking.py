@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -124,19 +124,30 @@ class BackwardCheck(Perturbing):
     def _perturbed_gradients(self, name: str, state: _Forward, held: Held) -> dict[int, torch.Tensor | None]:
         if versions_of(held.subject.tensors) != state.versions:
             raise CancelledError("an input was written since")
-        with torch.no_grad():
-            tensors = [tensor.detach() for tensor in self._perturbation.perturbed(held.subject)]
-        self.verdicts.begin(name)
-        leaves = [tensors[place].requires_grad_() for place in state.wanted]
         # Hooks of ours, or those of the user's on saved tensors would be called.
         with torch.enable_grad(), saved_tensors_hooks(_same, _same):
-            # Copies: a leaf that needs a gradient cannot be written in place.
-            given = [tensor.clone() if tensor.requires_grad else tensor for tensor in tensors]
+            leaves, given = self._leaves(state, held)
             random_state = RandomState()  # others have drawn since the call
             mode, autocasting = self._perturbation, held.autocasting
             again = run_again(state.function, held.subject, given, mode, autocasting, random_state)
             gradients = _gradients(list(tensors_of(again)) or given, state.received, leaves)
+        self.verdicts.begin(name)
         return dict(zip(state.wanted, gradients, strict=True))
+
+    def _leaves(self, state: _Forward, held: Held) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+        """Return the tensors whose gradients are asked for, and those that the call is given.
+
+        Where elements change places the first are as they were: their gradients go back to where they came from.
+        """
+        tensors = [tensor.detach() for tensor in held.subject.tensors]
+        if not self._perturbation.moves_elements:
+            with torch.no_grad():
+                tensors = [tensor.detach() for tensor in self._perturbation.perturbed(held.subject)]
+        leaves = [tensors[place].requires_grad_() for place in state.wanted]
+        if self._perturbation.moves_elements:
+            return leaves, self._perturbation.perturbed(replace(held.subject, tensors=tensors))
+        # Copies: a leaf that needs a gradient cannot be written in place.
+        return leaves, [tensor.clone() if tensor.requires_grad else tensor for tensor in tensors]
 
 
 def _gradients(

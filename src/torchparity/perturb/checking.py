@@ -9,9 +9,9 @@ from typing import Any
 import torch
 
 from torchparity.calls import Call
-from torchparity.ops import Kind
 from torchparity.perturb.deviation import largest_deviation
 from torchparity.perturb.float_bits import unit_moved
+from torchparity.perturb.judged_results import is_judged, returns_number
 from torchparity.perturb.perturbations import Perturbation
 from torchparity.perturb.perturbing import (
     Held,
@@ -27,7 +27,6 @@ from torchparity.perturb.subject import (
     CancelledError,
     Subject,
     call_tensors,
-    has_plain_values,
     no_low_precision,
     tensors_of,
 )
@@ -37,18 +36,6 @@ from torchparity.text import counted
 _MOST_REASONS = 5
 _MOST_NAMED = 5
 _NO_TENSOR = "its result has no tensor to compare"
-_NUMBERS = frozenset({"item", "tolist", "__bool__", "__int__", "__float__", "__complex__", "__index__"})
-# Results that say where something is: of equal elements they may name any.
-_PICKS = frozenset(
-    {
-        *("max", "min", "argmax", "argmin", "topk", "sort", "argsort", "msort", "kthvalue", "median", "nanmedian"),
-        *("mode", "cummax", "cummin", "unique", "unique_consecutive", "searchsorted", "bucketize"),
-        *("max_pool1d", "max_pool2d", "max_pool3d", "max_pool1d_with_indices", "max_pool2d_with_indices"),
-        *("max_pool3d_with_indices", "adaptive_max_pool2d", "fractional_max_pool2d"),
-    }
-)
-# Results of which only one is defined: vectors may have either sign.
-_DEFINED = {"svd": 1, "eigh": 0, "eig": 0}
 
 
 class ForwardCheck(Perturbing):
@@ -61,7 +48,7 @@ class ForwardCheck(Perturbing):
     def reason_against(self, call: Call, tensors: Sequence[torch.Tensor]) -> str | None:
         """Return why a call is not perturbed: also where it returns a number, or nothing is computed in halves."""
         reason = super().reason_against(call, tensors)
-        if reason is None and call.op.kind is Kind.COMPUTES and call.op.name.rpartition(".")[2] in _NUMBERS:
+        if reason is None and returns_number(call.op):
             return _NO_TENSOR
         if reason is None and lacks_low_precision(self._perturbation.raised, tensors):
             return no_low_precision(self._perturbation.raised)
@@ -92,6 +79,7 @@ class ForwardCheck(Perturbing):
         assert call.function is not None
         with torch.no_grad():
             tensors, again = self._rerun(call, call.function, held)
+            self.verdicts.begin(call.name)
             results = tensors if is_written else list(tensors_of(again))
             if len(results) != len(originals):
                 raise CancelledError("it returned another number of results")
@@ -106,19 +94,9 @@ class ForwardCheck(Perturbing):
         subject, mode = held.subject, self._perturbation
         product = shorter_way(function, subject.args, subject.kwargs) if mode.raised else None
         if product is not None and (again := held.run_again(product, subject.tensors, mode)) is not None:
-            self.verdicts.begin(call.name)
             return subject.tensors, again
         tensors = mode.perturbed(subject)
-        self.verdicts.begin(call.name)
         return tensors, held.run_again(function, tensors, mode)
-
-
-def is_judged(api: str, place: int, tensor: torch.Tensor) -> bool:
-    """Tell whether one of the results of an API is compared: numbers that are defined, places of elements not."""
-    name = api.rpartition(".")[2]
-    if not has_plain_values(tensor) or _DEFINED.get(name, place) != place:
-        return False
-    return tensor.is_floating_point() or tensor.is_complex() or name not in _PICKS
 
 
 def add_all(

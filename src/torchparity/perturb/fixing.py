@@ -67,16 +67,16 @@ class Fix(Perturbing):
             raise CancelledError("it writes into a view, whose base has gradients of its own")
         assert call.function is not None
         tensors = self._perturbation.perturbed(held.subject)
-        self.verdicts.begin(call.name)
         again = held.run_again(call.function, tensors, self._perturbation)
         results = list(tensors_of(again))
-        if len(results) != len(originals):
-            raise CancelledError("it returned another number of results")
+        if [result.shape for result in results] != [original.shape for original in originals]:
+            raise CancelledError("it returned results of other shapes")
         kept = {id(tensor) for tensor in originals} - {id(tensor) for tensor in fresh}
         pairs = zip(originals, results, strict=True)
         replaced = {id(old): _like(new, old) for old, new in pairs if id(old) not in kept}
         for place in written:
             _write_back(given[place], tensors[place])
+        self.verdicts.begin(call.name)
         return mapped(output, lambda value: replaced.get(id(value), value)) if fresh else output
 
 

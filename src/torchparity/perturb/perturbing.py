@@ -25,9 +25,11 @@ from torchparity.perturb.subject import (
     subject_of,
     versions_of,
 )
+from torchparity.perturb.unsuitable import reason_against_api
 from torchparity.perturb.verdicts import Verdicts
 from torchparity.perturb.writes import may_write
 
+_HAS_ALL_IT_SAVES = "_StopRecomputationError"  # a forward that is done again, by the perturbed call
 _OF_ALL_PARAMETERS = ("Torch._foreach_", "Torch._fused_")
 
 
@@ -116,6 +118,9 @@ class Perturbing(Listener, ABC):
         if isinstance(done, CancelledError):
             self.verdicts.cancel(name, str(done))
             return None
+        if isinstance(done, Exception) and type(done).__name__ == _HAS_ALL_IT_SAVES:
+            self.verdicts.begin(name)
+            return None
         if isinstance(done, Exception):
             reason = " ".join(text_of(done).split())[:200]
             self.verdicts.cancel(name, f"the perturbed call raised {type(done).__name__}: {reason}")
@@ -128,6 +133,8 @@ class Perturbing(Listener, ABC):
             return "a collective cannot be run again by one rank"
         if call.op.leaves_unwritten:
             return "it returns memory that nobody has written"
+        if reason := reason_against_api(call.op.name):
+            return reason
         if call.op.name.startswith(_OF_ALL_PARAMETERS) and not self.calls.is_narrowed:
             return "it works on all parameters at once; name it in 'list' to perturb it"
         return None

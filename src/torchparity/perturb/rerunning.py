@@ -12,7 +12,7 @@ import torch
 
 from torchparity.calls import Call
 from torchparity.devices import Device, all_devices, devices_of_types
-from torchparity.ops import Kind, draws_where_its_tensors_are
+from torchparity.ops import Kind, Op, draws_where_its_tensors_are
 from torchparity.perturb.autocast import autocasting_kinds, is_any_autocasting
 from torchparity.perturb.perturbations import Perturbation
 from torchparity.perturb.subject import Subject
@@ -22,7 +22,7 @@ class RandomState:
     """The state of the random generators at one time.
 
     For a call they are those that it may draw from, given where its `tensors` are: those among its arguments are
-    included, and for a function of the user's those of Python and NumPy.
+    included, and for a function or an operator of the user's those of Python and NumPy.
     """
 
     def __init__(self, call: Call | None = None, tensors: Iterable[torch.Tensor] = ()) -> None:
@@ -31,7 +31,7 @@ class RandomState:
             arguments = (*call.args, *call.kwargs.values())
             generators += [value for value in arguments if isinstance(value, torch.Generator)]
         self._states = [(generator, _state_of(generator)) for generator in generators]
-        self._others = _other_generators() if call is not None and call.op.kind is Kind.CUSTOM else None
+        self._others = _other_generators() if call is not None and _may_run_python(call.op) else None
 
     def has_changed(self) -> bool:
         """Tell whether random numbers were drawn since."""
@@ -44,6 +44,11 @@ class RandomState:
         for generator, before in self._states:
             if _state_of(generator) != before:
                 _go_on_from(before, generator)
+
+
+def _may_run_python(op: Op) -> bool:
+    """Tell whether a function may be written in Python by the user: an operator of torch.library may be."""
+    return op.kind is Kind.CUSTOM or op.name.startswith("Ops.")
 
 
 def _drawn_from(call: Call | None, tensors: Iterable[torch.Tensor]) -> Sequence[Device]:

@@ -252,3 +252,17 @@ def test_an_infinity_where_the_truth_is_a_number_is_wrong(tmp_path):
 
     (row,) = [row for row in rows_in(tmp_path, "significance.csv") if row["kind"] == "api"]
     assert row["verdict"] == "wrong"
+
+
+def test_what_is_nan_has_no_significant_bits(tmp_path):
+    with perturbing(tmp_path, significance=3):
+        torch.matmul(torch.ones(2, 2), torch.full((2, 2), math.nan))
+        torch.log(torch.tensor([-1.0, 2.0]))
+
+    rows = [row for row in rows_in(tmp_path, "significance.csv") if row["kind"] == "api"]
+    assert {
+        row["name"]: (row["bits"], row["verdict"]) for row in rows if row["name"] in ("Torch.matmul", "Torch.log")
+    } == {
+        "Torch.matmul": ("0.0", "nan"),
+        "Torch.log": ("0.0", "nan"),
+    }

@@ -23,6 +23,7 @@ class Perturbation(Protocol):
     is_differentiable: bool  # gradients flow through it to the original inputs: it can serve as a fix
     leaves_autocast: bool  # the API runs without autocast, which would undo the change
     raised: Raised  # dtypes, and those that take their place; {} where it changes anything else too
+    moves_elements: bool  # to other places, with whatever depends on the place, such as a gradient
     moved: Moved  # tensors that it moves by a unit in their last place, which results cannot but follow
 
     def perturbed(self, subject: Subject) -> list[torch.Tensor]:

@@ -28,6 +28,7 @@ class AddNoise:
     is_differentiable = False
     leaves_autocast = False
     raised = NOTHING_RAISED
+    moves_elements = False
     moved: Moved = "all"
 
     def perturbed(self, subject: Subject) -> list[torch.Tensor]:

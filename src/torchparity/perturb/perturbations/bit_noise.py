@@ -17,6 +17,7 @@ class BitNoise:
     is_differentiable = False
     leaves_autocast = False
     raised = NOTHING_RAISED
+    moves_elements = False
     moved: Moved = "first"
 
     def perturbed(self, subject: Subject) -> list[torch.Tensor]:

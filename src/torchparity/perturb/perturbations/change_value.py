@@ -33,11 +33,14 @@ class ChangeValue:
     is_differentiable = False
     leaves_autocast = False
     raised = NOTHING_RAISED
+    moves_elements = True
     moved: Moved = "none"
 
     def perturbed(self, subject: Subject) -> list[torch.Tensor]:
         check_has_floats(subject)
         name = subject.api.rpartition(".")[2]
+        if name == "norm" and _is_of_a_matrix(subject):
+            raise CancelledError("its result depends on the order of the elements")
         if name in _REDUCTIONS:
             return _one_exchanged(subject, _REDUCTIONS[name])
         if name in _PAIRS or (name in _LOSSES and _is_reduced(subject)):
@@ -49,9 +52,24 @@ class ChangeValue:
 
 
 def _is_reduced(subject: Subject) -> bool:
-    """Tell whether a loss is one number: by the name of its reduction, or the flags that older programs give."""
+    """Tell whether a loss is one number: by its reduction, as a name or a number, or the flags of older programs."""
     given = (*subject.args, *subject.kwargs.values())
-    return not any(value is False or (isinstance(value, str) and value == "none") for value in given)
+    return not any(type(value) in (bool, int, str) and value in (0, "none") for value in given)
+
+
+def _is_of_a_matrix(subject: Subject) -> bool:
+    """Tell whether a norm is one of a matrix, in which elements have places, and not that of all its elements."""
+    order = next((subject.kwargs[key] for key in ("p", "ord") if key in subject.kwargs), None)
+    if order is None and len(subject.args) > 1:
+        order = subject.args[1]
+    if order == "nuc":
+        return True
+    if order in (None, "fro") or ".linalg." not in subject.api:
+        return False
+    dimensions = subject.kwargs.get("dim", subject.args[2] if len(subject.args) > 2 else None)
+    if dimensions is None:
+        return subject.tensors[0].dim() == 2
+    return not isinstance(dimensions, int) and len(dimensions) == 2
 
 
 def _one_exchanged(subject: Subject, place: int) -> list[torch.Tensor]:

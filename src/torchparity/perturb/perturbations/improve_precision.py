@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from torchparity.perturb.subject import CancelledError, Moved, Raised, Subject, no_low_precision
+from torchparity.perturb.unsuitable import NEEDS_DTYPE, needs_dtype
 from torchparity.perturb.widening import widened
 
 RAISED = {torch.float16: torch.float32, torch.bfloat16: torch.float32}
@@ -19,6 +20,7 @@ class ImprovePrecision:
     name = "improve_precision"
     is_differentiable = True
     leaves_autocast = True
+    moves_elements = False
     moved: Moved = "none"
 
     def __init__(self, raised: Raised = RAISED) -> None:
@@ -26,7 +28,12 @@ class ImprovePrecision:
 
     def perturbed(self, subject: Subject) -> list[torch.Tensor]:
         self._check_low_precision(subject)
-        return [widened(tensor, self.raised.get(tensor.dtype, tensor.dtype)) for tensor in subject.tensors]
+        if needs_dtype(subject.api):
+            raise CancelledError(NEEDS_DTYPE)
+        raised = self.raised
+        if torch.float32 in raised and any(tensor.dtype is torch.float32 for tensor in subject.tensors):
+            raised = dict.fromkeys(raised, torch.float64)  # autocast, which is switched off, makes one dtype of several
+        return [widened(tensor, raised.get(tensor.dtype, tensor.dtype)) for tensor in subject.tensors]
 
     def changed(self, value: Any) -> Any:
         return self.raised.get(value, value) if isinstance(value, torch.dtype) else value

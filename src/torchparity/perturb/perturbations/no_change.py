@@ -16,6 +16,7 @@ class NoChange:
     is_differentiable = False
     leaves_autocast = False
     raised = NOTHING_RAISED
+    moves_elements = False
     moved: Moved = "none"
 
     def perturbed(self, subject: Subject) -> list[torch.Tensor]:

@@ -8,6 +8,7 @@ import torch
 
 from torchparity.perturb.perturbations.improve_precision import RAISED
 from torchparity.perturb.subject import NOTHING_RAISED, CancelledError, Moved, Subject
+from torchparity.perturb.unsuitable import NEEDS_DTYPE, needs_dtype
 
 _CPU = torch.device("cpu")
 
@@ -19,11 +20,14 @@ class ToCpu:
     is_differentiable = True
     leaves_autocast = True
     raised = NOTHING_RAISED
+    moves_elements = False
     moved: Moved = "none"
 
     def perturbed(self, subject: Subject) -> list[torch.Tensor]:
         if not any(tensor.numel() for tensor in subject.tensors):
             raise CancelledError("its input is empty")
+        if needs_dtype(subject.api) and any(tensor.dtype in RAISED for tensor in subject.tensors):
+            raise CancelledError(NEEDS_DTYPE)
         return [tensor.to(_CPU, RAISED.get(tensor.dtype, tensor.dtype)) for tensor in subject.tensors]
 
     def changed(self, value: Any) -> Any:

@@ -19,7 +19,7 @@ from typing import Literal
 
 import torch
 
-Verdict = Literal["sound", "ill-conditioned", "wrong", "unknown"]
+Verdict = Literal["sound", "ill-conditioned", "wrong", "nan", "unknown"]
 # Times what conditioning explains: beyond that a kernel is wrong (docs/decisions/0034). Kernels of halves sum in
 # float32; those of float32 may be algorithms of many steps, as `svd` is.
 _FACTOR, _FACTOR_OF_HALVES = 8.0, 4.0
@@ -35,6 +35,7 @@ class Estimate:
     condition: float
     error: float | None  # None where float64 cannot be had
     explained: float
+    has_nan: bool = False  # as it should
 
     @property
     def verdict(self) -> Verdict:
@@ -42,6 +43,8 @@ class Estimate:
         factor = _FACTOR_OF_HALVES if self.precision <= _BITS_OF_HALVES else _FACTOR
         if self.error is not None and self.error > factor * self.explained:
             return "wrong"
+        if self.has_nan:
+            return "nan"
         if self.bits < self.precision / 2:
             return "unknown" if self.error is None else "ill-conditioned"
         return "sound"
@@ -80,12 +83,14 @@ class Spread:
         spread, moved = math.sqrt(self.moved / self.runs), math.sqrt(self.inputs_moved / self.runs)
         follows = spread if self.truth is None else math.sqrt(self.true_moved / self.runs)
         error = math.sqrt(sum(each**2 for each in self.errors) / len(self.errors)) if self.errors else None
+        has_nan = bool(_real(self.result).isnan().any())
         return Estimate(
-            bits=_bits(spread, precision),
+            bits=0.0 if has_nan else _bits(spread, precision),
             precision=precision,
             condition=follows / moved if moved else 0.0,
             error=error,
             explained=follows + unit + self._least_rounding(),
+            has_nan=has_nan,
         )
 
     def _least_rounding(self) -> float:

@@ -10,15 +10,17 @@ from typing import Any
 import torch
 
 from torchparity.calls import Call, attempted
-from torchparity.perturb.checking import is_judged, left_out_sentences
+from torchparity.perturb.checking import left_out_sentences
 from torchparity.perturb.findings import SharedTable
 from torchparity.perturb.float_bits import unit_moved
+from torchparity.perturb.judged_results import is_judged
 from torchparity.perturb.perturbing import Held, Perturbing, check_draws_nothing, check_is_no_view, has_written
 from torchparity.perturb.selected_calls import SelectedCalls
 from torchparity.perturb.significance.estimate import Estimate, Spread, distance
 from torchparity.perturb.significance.noise import Float64, LastBits, raised
 from torchparity.perturb.significance.summary import HEADER, Entry, Summary
 from torchparity.perturb.subject import CancelledError, Subject, call_tensors, tensors_of
+from torchparity.perturb.unsuitable import NEEDS_DTYPE, needs_dtype
 from torchparity.perturb.verdicts import Verdicts
 from torchparity.text import counted
 
@@ -75,9 +77,10 @@ class Significance(Perturbing):
         judged = [place for place, tensor in enumerate(originals) if _has_precision(call.op.name, place, tensor)]
         if not judged:
             raise CancelledError("its result has no floating-point tensor")
+        if needs_dtype(call.op.name):
+            raise CancelledError(NEEDS_DTYPE)
         self._noise.perturbed(held.subject)  # raises where nothing can be moved
-        self.verdicts.begin(call.name)
-        again = _Again(call, held, is_written=is_written)
+        again = _Again(call, held, len(originals), is_written=is_written)
         truths = again.run(self._truth, held.subject.tensors)
         unit = unit_moved(self._noise.moved, held.subject)
         spreads = [Spread(originals[place], None if truths is None else truths[place], unit) for place in judged]
@@ -88,14 +91,15 @@ class Significance(Perturbing):
             results = again.results(self._noise, tensors)
             for place, spread in zip(judged, spreads, strict=True):
                 spread.add(moved, results[place], None if truths is None else truths[place])
+        self.verdicts.begin(call.name)
         return [spread.estimate() for spread in spreads]
 
 
 class _Again:
     """Runs one call again and again."""
 
-    def __init__(self, call: Call, held: Held, *, is_written: bool) -> None:
-        self._call, self._held, self._is_written = call, held, is_written
+    def __init__(self, call: Call, held: Held, results: int, *, is_written: bool) -> None:
+        self._call, self._held, self._results, self._is_written = call, held, results, is_written
 
     def run(self, truth: Float64, tensors: list[torch.Tensor]) -> list[torch.Tensor] | None:
         """Return the results in float64; None where that cannot be had."""
@@ -106,7 +110,10 @@ class _Again:
         """Return the results for some tensors, which the call may overwrite."""
         assert self._call.function is not None
         again = self._held.run_again(self._call.function, tensors, kind)
-        return tensors if self._is_written else list(tensors_of(again))
+        results = tensors if self._is_written else list(tensors_of(again))
+        if len(results) != self._results:
+            raise CancelledError("it returned another number of results")
+        return results
 
 
 def _has_precision(api: str, place: int, tensor: torch.Tensor) -> bool:

@@ -19,6 +19,7 @@ class LastBits:
     is_differentiable = False
     leaves_autocast = False
     raised = NOTHING_RAISED
+    moves_elements = False
     moved: Moved = "all"
 
     def __init__(self) -> None:
@@ -46,6 +47,7 @@ class Float64:
     is_differentiable = True
     leaves_autocast = True
     raised = NOTHING_RAISED
+    moves_elements = False
     moved: Moved = "none"
 
     def perturbed(self, subject: Subject) -> list[torch.Tensor]:

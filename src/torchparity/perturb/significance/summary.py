@@ -10,7 +10,7 @@ from torchparity.naming import family_of, forward_of, is_module_name
 from torchparity.perturb.significance.estimate import Estimate
 
 HEADER = ("rank", "step", "kind", "name", "calls", "bits", "precision", "condition", "error", "verdict", "worst_call")
-_WORST_FIRST = ("wrong", "ill-conditioned", "unknown", "sound")
+_WORST_FIRST = ("wrong", "nan", "ill-conditioned", "unknown", "sound")
 
 
 @dataclass

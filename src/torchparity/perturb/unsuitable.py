@@ -1,0 +1,26 @@
+"""APIs that cannot be perturbed, and why: what they compute depends on more than the values of their inputs."""
+
+from __future__ import annotations
+
+_REASONS = {
+    **dict.fromkeys(("apply_", "map_", "map2_"), "it calls a function of yours for each element"),
+    **dict.fromkeys(("as_strided_copy", "as_strided_scatter"), "it reads memory by strides, which a copy may not have"),
+    **dict.fromkeys(("eig", "eigvals"), "its results come in no defined order"),
+}
+# By the largest number or the bits that it has: in another dtype they compute something else.
+_BY_DTYPE = frozenset({"nan_to_num", "nan_to_num_", "nextafter", "nextafter_", "view_copy"})
+NEEDS_DTYPE = "its result depends on the dtype of its input"
+
+
+def reason_against_api(api: str) -> str | None:
+    """Return why no call of an API can be perturbed; None where it can."""
+    return _REASONS.get(_function(api))
+
+
+def needs_dtype(api: str) -> bool:
+    """Tell whether an API computes something else in another dtype, so that it cannot be raised."""
+    return _function(api) in _BY_DTYPE
+
+
+def _function(api: str) -> str:
+    return api.rpartition(".")[2].removeprefix("linalg_")
