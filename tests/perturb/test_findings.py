@@ -100,3 +100,36 @@ def test_a_line_that_was_cut_off_takes_no_other_with_it(tmp_path):
 
     lines = table.path.read_text(encoding="utf-8").splitlines()
     assert lines == ["rank,text", "0,first", '1,"cut o', "2,last"]
+
+
+def test_a_table_of_other_columns_is_left_alone(tmp_path):
+    table = tmp_path / "free_benchmark.csv"
+    table.write_bytes(b"foo,bar\r\n1,2\r\n")
+
+    with pytest.raises(ParityError, match="the table there has other columns"):
+        SharedTable(table, ("rank", "text"))
+
+    assert table.read_bytes() == b"foo,bar\r\n1,2\r\n"
+
+
+REFUSED = """
+import resource
+import sys
+from pathlib import Path
+from torchparity.perturb.findings import SharedTable
+table = SharedTable(Path(sys.argv[1]) / "free_benchmark.csv", ("rank", "text"))
+table.add([0, "whole"])
+most = table.path.stat().st_size + 4
+resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+table.add([1, "cut off"])
+print(table.lost_sentences())
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no limits of files there")
+def test_rows_that_the_system_refuses_are_counted_and_leave_no_part_of_a_line(tmp_path):
+    command = [sys.executable, "-c", REFUSED, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=60)
+
+    assert done.stdout == "['1 row could not be written to free_benchmark.csv (file too large)']\n", done.stderr
+    assert (tmp_path / "free_benchmark.csv").read_bytes() == b"rank,text\r\n0,whole\r\n"

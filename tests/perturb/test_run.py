@@ -125,6 +125,10 @@ def test_significance_ranks_apis_and_modules(tmp_path):
         (["--task", "free_benchmark", "--fuzz-stage", "backward"], "'backward' needs 'list'"),
         (["--pert-mode", "bit_noise"], "--pert-mode: only for --task free_benchmark; the task is statistics"),
         (["--task", "free_benchmark", "--preheat-step", "3"], "--preheat-step: only with --if-preheat"),
+        (["--task", "free_benchmark", "--significance", "2", "--raise-float32"], "leave 'raise_float32' out"),
+        (["--task", "free_benchmark", "--checksum-every", "1"], "give --steps too, or leave one of them out"),
+        (["--seeds", "--task", "free_benchmark", "--list", "mm"], "leave --output, --task, --list out"),
+        (["--log", "nowhere/file.txt"], "cannot write"),
         (["--task", "free_benchmark", "--max-sample", "3"], "--max-sample: only with --if-preheat"),
     ],
 )
@@ -147,3 +151,28 @@ def test_overwrite_removes_a_recording_from_the_folder(tmp_path):
     assert refused.returncode == 2 and "--overwrite" in refused.stderr
     assert done.returncode == 0, done.stderr
     assert [file.name for file in (tmp_path / "run").iterdir()] == ["free_benchmark.csv"]
+
+
+def test_lists_given_again_are_added_up_and_stripped(tmp_path):
+    done = run(tmp_path, "--task", "free_benchmark", "--list", "layer_norm, linear", "--list", "Torch.sub")
+
+    assert done.returncode == 2  # in float32 there is nothing to raise
+    assert "nothing was checked" in done.stderr and "never seen" not in done.stderr
+
+
+def test_the_log_names_each_call_that_was_left_out(tmp_path):
+    log = tmp_path / "log.txt"
+    done = run(tmp_path, "--task", "free_benchmark", "--pert-mode", "change_value", "--log", str(log))
+
+    lines = log.read_text(encoding="utf-8").splitlines()
+    left_out = "For Functional.linear.0.forward, its result depends on the order of the elements. Cancel perturbation."
+    assert any(line.startswith("INFO torchparity: ") and line.endswith(left_out) for line in lines)
+    assert "Cancel perturbation" not in done.stdout + done.stderr
+
+
+def test_a_folder_in_the_place_of_a_table_is_refused_before_the_script_runs(tmp_path):
+    (tmp_path / "run" / "free_benchmark.csv").mkdir(parents=True)
+    done = run(tmp_path, "--task", "free_benchmark", "--pert-mode", "bit_noise")
+
+    assert done.returncode == 2
+    assert "it is a folder" in done.stderr and "trained" not in done.stdout

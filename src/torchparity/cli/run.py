@@ -19,6 +19,7 @@ from torchparity.errors import ConfigError
 LEVELS = ("L0", "L1", "mix")
 _OF_PREHEAT = ("preheat_step", "max_sample")  # fields of task free_benchmark, as the next
 _WHOLE = (*_OF_PREHEAT, "max_calls_per_api", "significance")
+_PERT_MODES = ("improve_precision (the default)", "bit_noise", "add_noise", "change_value", "no_change", "to_cpu")
 TASKS = ("statistics", "tensor", "structure", "overflow_check", "free_benchmark")
 
 
@@ -48,16 +49,23 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="let the script import ptdbg_ascend, msprobe and the like, and record by them alone",
     )
     _add_perturbing(parser)
-    parser.add_argument("--overwrite", action="store_true", help="remove the run that is already in RUN")
+    parser.add_argument(
+        "--overwrite", action="store_true", help="remove the run, or the tables of free_benchmark, already in RUN"
+    )
+    parser.add_argument("--log", type=Path, metavar="FILE", help="write there what torchparity does, call by call")
 
 
 def _add_perturbing(parser: ArgumentParser) -> None:
     perturbing = parser.add_argument_group("for --task free_benchmark (docs/free-benchmark.md)")
-    perturbing.add_argument("--pert-mode", metavar="MODE", help="how to change inputs (improve_precision)")
-    perturbing.add_argument("--handler-type", metavar="TYPE", help="check results, or fix them")
-    perturbing.add_argument("--fuzz-stage", metavar="STAGE", help="forward or backward")
-    perturbing.add_argument("--list", dest="names", metavar="TEXTS", help="only calls with one of these, as in mm,exp")
-    perturbing.add_argument("--scope", metavar="NAMES", help="only these calls, as in Torch.exp.0.forward")
+    perturbing.add_argument("--pert-mode", metavar="MODE", help=f"how to change inputs: {', '.join(_PERT_MODES)}")
+    perturbing.add_argument("--handler-type", metavar="TYPE", help="check results, or fix them (check)")
+    perturbing.add_argument("--fuzz-stage", metavar="STAGE", help="forward or backward (forward)")
+    perturbing.add_argument(
+        "--list", dest="names", metavar="TEXTS", action="append", help="only calls with one of these, as in mm,exp"
+    )
+    perturbing.add_argument(
+        "--scope", metavar="NAMES", action="append", help="only these calls, as in Torch.exp.0.forward"
+    )
     perturbing.add_argument("--if-preheat", action="store_true", default=None, help="learn each API's own level first")
     perturbing.add_argument("--preheat-step", metavar="N", help="the number of steps to learn from (15)")
     perturbing.add_argument("--max-sample", metavar="N", help="calls of an API to learn from at most (20)")
@@ -95,6 +103,7 @@ def run(options: Namespace) -> int:
     if not words:
         raise ConfigError("run needs a script: torchparity run [options] train.py, or -m module.")
     if options.seeds:
+        _refuse_beside_seeds(options)
         return _run_by_other_names(words, is_module=options.module is not None)
     if options.stop_after and options.steps is None:
         raise ConfigError(
@@ -112,8 +121,23 @@ def run(options: Namespace) -> int:
         overflow_nums=_overflows(options),
         perturbing=_perturbing(options),
         command=_command(options, words),
+        log=options.log,
     )
     return run_script(find_script(words, is_module=options.module is not None), asked)
+
+
+def _refuse_beside_seeds(options: Namespace) -> None:
+    """Raise where an option is given that says what to record: the script says that itself."""
+    usual: ArgumentParser = ArgumentParser()
+    add_arguments(usual)
+    own = ("seeds", "script", "module")
+    given = [
+        action.option_strings[-1]
+        for action in usual._actions
+        if action.dest in vars(options) and action.dest not in own and vars(options)[action.dest] != action.default
+    ]
+    if given:
+        raise ConfigError(f"--seeds records by what the script itself asks for; leave {', '.join(given)} out.")
 
 
 def _run_by_other_names(words: list[str], *, is_module: bool) -> int:
@@ -136,8 +160,8 @@ def _perturbing(options: Namespace) -> dict[str, object]:
         "pert_mode": options.pert_mode,
         "handler_type": options.handler_type,
         "fuzz_stage": options.fuzz_stage,
-        "list": None if options.names is None else options.names.split(","),
-        "scope": None if options.scope is None else options.scope.split(","),
+        "list": _texts(options.names),
+        "scope": _texts(options.scope),
         "if_preheat": options.if_preheat,
         "raise_float32": options.raise_float32,
         **{field: _whole(vars(options)[field]) for field in _WHOLE if vars(options)[field] is not None},
@@ -150,6 +174,11 @@ def _perturbing(options: Namespace) -> dict[str, object]:
         if field in block and not options.if_preheat:
             raise ConfigError(f"--{field.replace('_', '-')}: only with --if-preheat, which learns in the first steps.")
     return {**block, "fuzz_device": "cpu"} if options.pert_mode == "to_cpu" else block
+
+
+def _texts(given: list[str] | None) -> list[str] | None:
+    """Return the texts of an option that takes several, and may be repeated."""
+    return None if given is None else [text.strip() for texts in given for text in texts.split(",")]
 
 
 def _whole(text: str) -> int | str:

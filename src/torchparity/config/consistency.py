@@ -91,5 +91,7 @@ def _check_free_benchmark(block: FreeBenchmarkTask, source: str) -> None:
         given = "if_preheat" if block.if_preheat else "fuzz_stage 'backward'"
         given = "handler_type 'fix'" if block.handler_type == "fix" else given
         raise ConfigError(f"{where}: 'significance' does not work with {given}; leave one of them out.")
+    if block.significance and block.raise_float32:
+        raise ConfigError(f"{where}: 'significance' runs in float64 anyway; leave 'raise_float32' out.")
     if block.significance and block.pert_mode != FreeBenchmarkTask().pert_mode:
         raise ConfigError(f"{where}: 'significance' adds noise of its own: leave pert_mode {block.pert_mode!r} out.")

@@ -139,6 +139,8 @@ def check_sentences(verdicts: Verdicts, calls: SelectedCalls) -> list[str]:
         f"perturbed {counted(verdicts.perturbed, 'call')} with {verdicts.mode}",
         beyond,
         *_unequal(verdicts.unequal),
+        *([] if verdicts.table is None else verdicts.table.lost_sentences()),
+        *verdicts.preheat_sentences(),
         *left_out_sentences(verdicts, calls),
     ]
 

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from torchparity.errors import RunWriteError
+from torchparity.text import counted
+from torchparity.whole_file import reason_of
 
 try:
     import fcntl
@@ -22,30 +24,52 @@ TABLES = ("free_benchmark.csv", "significance.csv")  # to which a training adds 
 
 
 class SharedTable:
-    """A csv file that several processes add rows to, each row whole and the header once."""
+    """A csv file that several processes add rows to, each row whole and the header once.
+
+    Making it raises where it cannot be written; rows that cannot be written later are counted.
+    """
 
     def __init__(self, path: Path, header: Sequence[str]) -> None:
         self.path = path
         self._header = _line(header)
-        self.rows = 0  # added by this process
+        self.rows = 0  # that this process had to add
+        self._lost, self._reason = 0, ""
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._append(b"")
+            with path.open("rb") as file:
+                first = file.read(len(self._header))
         except OSError as error:
-            raise RunWriteError(path, (error.strerror or str(error)).lower()) from None
+            raise RunWriteError(path, reason_of(error)) from None
+        if first != self._header:
+            raise RunWriteError(path, "the table there has other columns; move it away, or choose another folder")
 
     def add(self, row: Sequence[Any]) -> None:
         """Add a row."""
         self.rows += 1
-        self._append(_line(row))
+        try:
+            self._append(_line(row))
+        except OSError as error:
+            self._lost, self._reason = self._lost + 1, reason_of(error)
+
+    def lost_sentences(self) -> list[str]:
+        """Return what to say of rows that could not be written."""
+        if not self._lost:
+            return []
+        return [f"{counted(self._lost, 'row')} could not be written to {self.path.name} ({self._reason})"]
 
     def _append(self, line: bytes) -> None:
         file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o640)
         try:
             with _locked(file):
+                size = os.fstat(file).st_size
                 line = _beginning(file, self._header) + line
-                while line:
-                    line = line[os.write(file, line) :]
+                try:
+                    while line:
+                        line = line[os.write(file, line) :]
+                except OSError:
+                    os.ftruncate(file, size)  # a part of a line is worse than none
+                    raise
         finally:
             os.close(file)
 

@@ -14,6 +14,7 @@ import torch
 from torchparity.perturb.arriving import Arriving
 from torchparity.perturb.findings import SharedTable
 from torchparity.perturb.thresholds import LearnedThresholds, Thresholds, threshold_of
+from torchparity.text import counted
 
 _log = logging.getLogger("torchparity")
 _FILE = "free_benchmark.csv"
@@ -50,6 +51,7 @@ class Verdicts:
         self._older: list[tuple[list[Measured], Arriving]] = []  # sent for in the step before
         self._warned_of: set[str] = set()
         self.perturbed = 0
+        self._unsampled = 0  # calls that a preheat looks at no further
         self.cancelled = Counter[str]()
         self.farthest: tuple[Measured, float] | None = None  # of the rows
         self.unequal: dict[str, float] = {}  # the largest deviation of each API, where inputs did not change
@@ -63,6 +65,7 @@ class Verdicts:
         step = self.step()
         with self._lock:
             if not self._thresholds.wants(api, step):
+                self._unsampled += 1
                 return False
             if isinstance(self._thresholds, LearnedThresholds) and self._thresholds.is_learning(step):
                 taken, most = self._thresholds.sampled[api], self._thresholds.most
@@ -88,6 +91,14 @@ class Verdicts:
         with self._lock:
             self.cancelled[reason] += 1
         _log.info("torchparity: Free Benchmark: For %s, %s. Cancel perturbation.", name, reason)
+
+    def preheat_sentences(self) -> list[str]:
+        """Return what to say of a preheat that passed over calls."""
+        if not self._unsampled:
+            return []
+        has_ended = not (isinstance(self._thresholds, LearnedThresholds) and self._thresholds.is_learning(self.step()))
+        lasts = "" if has_ended else ", which has not ended, so that no API's own level counted"
+        return [f"{counted(self._unsampled, 'call')} not sampled by the preheat{lasts}"]
 
     def cannot_take(self, api: str, name: str, *, was_asked_for: bool) -> None:
         """Note that a call has no tensor to perturb: with a warning, once for each API that was asked for."""

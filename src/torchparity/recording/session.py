@@ -161,7 +161,7 @@ class Session:
         if self._output is not None:
             failures = [*self._dispatcher.boundary.failures.sentences(), *self._listener.failures.sentences()]
             lacks = self._left_out.of_recording(
-                [*failures, *self._interceptors.sentences()],
+                [*failures, *self._dump_enable.sentences(), *self._interceptors.sentences()],
                 self._dispatcher.take_late_gradients(),
                 asked=self._config.step,
                 first=self._first_step,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from torchparity.config import LARGEST_INDEX, CaptureConfig, RecordingLevel, RecordingTask, capture_config
-from torchparity.errors import ConfigError, RunExistsError
+from torchparity.errors import ConfigError, RunExistsError, RunWriteError
 from torchparity.storage import remove_part
 from torchparity.storage.step_checksums import checksum_file
 from torchparity.whole_file import refuse_unwritable
@@ -35,6 +35,7 @@ class Asked:
     overflow_nums: int | None = None
     perturbing: Mapping[str, object] = field(default_factory=dict)  # the block of task free_benchmark
     command: Sequence[str] = ()  # the words that start the script
+    log: Path | None = None  # the file for what torchparity logs
 
     @property
     def records(self) -> bool:
@@ -57,6 +58,11 @@ class Asked:
         is_of_apis = self.task in _OF_APIS
         if is_of_apis and self.level == "L0":
             raise ConfigError(f"--task {self.task} looks at APIs, and --level L0 has none; leave --level out.")
+        if self.task == "free_benchmark" and not self.records:
+            raise ConfigError(
+                "--checksum-every keeps checksums; beside it --task free_benchmark perturbs calls only where --steps says "
+                "so: give --steps too, or leave one of them out."
+            )
         settings = {
             "dump_path": str(self.folder),
             "level": "L1" if is_of_apis else self.level,
@@ -80,6 +86,9 @@ class Asked:
         _refuse_part_of_a_run(self.folder, self.output)
         if self.writes:
             refuse_unwritable(self.folder)
+        for table in (self.folder / name for name in _TABLES if self.task == "free_benchmark"):
+            if table.is_dir():
+                raise RunWriteError(table, "it is a folder, and a table of that name goes there")
         rank = os.environ.get("RANK", "0")
         checksums = checksum_file(self.folder, int(rank) if rank.isdecimal() else 0)
         if self.overwrite:

@@ -48,7 +48,7 @@ def run_script(script: Script, asked: Asked) -> int:
         else:
             started[0].attach()
 
-    process, logs = os.getpid(), Keeping(outcome)
+    process, logs = os.getpid(), Keeping(outcome, asked.log)
     logs.attach()
     if asked.stop_after:
         stopping.attach()

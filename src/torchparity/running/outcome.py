@@ -9,6 +9,10 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
+
+from torchparity.errors import RunWriteError
+from torchparity.whole_file import reason_of
 
 _OWN = "torchparity: "
 
@@ -60,21 +64,42 @@ def is_one_of_several_ranks() -> bool:
 
 
 class Keeping(logging.Handler):
-    """Keeps what torchparity logs for the end; a script may have sent all logs to its stdout."""
+    """Keeps the warnings that torchparity logs for the end; a script may have sent all logs to its stdout.
 
-    def __init__(self, outcome: Outcome) -> None:
+    All that it logs goes to a `file`, where one is given.
+    """
+
+    def __init__(self, outcome: Outcome, file: Path | None) -> None:
         super().__init__(logging.WARNING)
         self._outcome = outcome
         self._logger = logging.getLogger("torchparity")
+        self._file = None if file is None else _opened(file)
 
     def attach(self) -> None:
         self._logger.addHandler(self)
         self._logger.propagate = False
+        if self._file is not None:
+            self._logger.addHandler(self._file)
+            self._logger.setLevel(logging.INFO)
 
     def detach(self) -> None:
         self._logger.removeHandler(self)
         self._logger.propagate = True
+        if self._file is not None:
+            self._logger.removeHandler(self._file)
+            self._logger.setLevel(logging.NOTSET)
+            self._file.close()
         self._logger.disabled = False  # a script that configures logging switches off the loggers it does not know
 
     def emit(self, record: logging.LogRecord) -> None:
         self._outcome.lines.append(record.getMessage())
+
+
+def _opened(file: Path) -> logging.Handler:
+    """Return a handler that writes a file; raise where it cannot be written."""
+    try:
+        handler = logging.FileHandler(file.expanduser().absolute(), mode="w", encoding="utf-8")
+    except OSError as error:
+        raise RunWriteError(file, reason_of(error)) from None
+    handler.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
+    return handler

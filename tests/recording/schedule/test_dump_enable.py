@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 from torchparity import open_run
@@ -36,3 +37,16 @@ def test_without_dump_enable_from_the_beginning_there_is_no_switch(tmp_path):
     debugger.close()
 
     assert open_run(tmp_path / "run").steps == [0]
+
+
+@pytest.mark.parametrize("task", ["statistics", "free_benchmark"])
+def test_a_switch_that_was_never_on_is_told_in_the_end(task, tmp_path, capsys):
+    debugger = PrecisionDebugger(task=task, dump_path=str(tmp_path), dump_enable=False)
+    for _ in range(2):
+        debugger.start()
+        torch.ones(2).exp()
+        debugger.stop()
+        debugger.step()
+    debugger.close()
+
+    assert "dump_enable was off at every start" in capsys.readouterr().out

@@ -66,7 +66,8 @@ class Significance(Perturbing):
     def sentences(self) -> list[str]:
         runs = f"ran {counted(self.verdicts.perturbed, 'call')} {self._runs} times with random last bits"
         worst = [f"least significant: {self._worst.sentence()}"] if self._worst is not None else []
-        return [runs, *worst, *left_out_sentences(self.verdicts, self.calls)]
+        lost = [] if self._table is None else self._table.lost_sentences()
+        return [runs, *worst, *lost, *left_out_sentences(self.verdicts, self.calls)]
 
     def _estimates(self, call: Call, held: Held, output: Any) -> list[Estimate]:
         check_draws_nothing(held)

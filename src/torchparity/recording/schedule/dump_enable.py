@@ -17,6 +17,7 @@ class DumpEnable:
     def __init__(self, is_on: bool | None, path: Path | None) -> None:
         self._is_on, self._path = is_on, path
         self._has_complained = False
+        self._was_on = self._was_asked = False
 
     def is_on(self) -> bool:
         """Return the flag as the file has it now; where the file cannot be read or lost it, as it was."""
@@ -24,7 +25,12 @@ class DumpEnable:
             return True
         if self._path is not None:
             self._is_on = self._read(self._path, self._is_on)
+        self._was_asked, self._was_on = True, self._was_on or self._is_on
         return self._is_on
+
+    def sentences(self) -> list[str]:
+        """Return what to say where nothing was recorded because of it."""
+        return ["dump_enable was off at every start."] if self._was_asked and not self._was_on else []
 
     def _read(self, path: Path, before: bool) -> bool:
         problem = ""
