@@ -60,8 +60,8 @@ class Asked:
             raise ConfigError(f"--task {self.task} looks at APIs, and --level L0 has none; leave --level out.")
         if self.task == "free_benchmark" and not self.records:
             raise ConfigError(
-                "--checksum-every keeps checksums; beside it --task free_benchmark perturbs calls only where --steps says "
-                "so: give --steps too, or leave one of them out."
+                "--checksum-every keeps checksums; beside it --task free_benchmark perturbs calls only where --steps "
+                "says so: give --steps too, or leave one of them out."
             )
         settings = {
             "dump_path": str(self.folder),
