@@ -146,6 +146,22 @@ def test_a_module_whose_hooks_were_replaced_between_steps_is_hooked_anew(tmp_pat
     assert "Module.Linear.forward.0" in open_run(tmp_path).parts[-1].records
 
 
+def test_a_parameter_at_the_address_of_one_that_is_gone_is_hooked_anew(tmp_path):
+    model = nn.Linear(2, 2, bias=False)
+    with capture(tmp_path, model=model, level="L0"):
+        address, values = id(model.weight), torch.ones(2, 2)
+        del model.weight
+        others = [nn.Parameter(values)]
+        while id(others[-1]) != address and len(others) < 10_000:
+            others.append(nn.Parameter(values))
+        assert id(others[-1]) == address
+        model.weight = others[-1]
+        step_of(model)
+
+    gradients = open_run(tmp_path).part().records["Module.Linear.parameters_grad.0"].gradients
+    assert list(gradients) == ["weight"]
+
+
 def test_a_model_that_goes_between_steps_is_not_kept(tmp_path):
     model = nn.Linear(2, 2)
     reference = weakref.ref(model)

@@ -141,20 +141,25 @@ class HookedParameter:
     for another.
     """
 
-    __slots__ = ("_handle", "_hook", "_identity", "_table")
+    __slots__ = ("_handle", "_hook", "_identity", "_is_on", "_table")
 
     def __init__(self, parameter: nn.Parameter, hook: Hook) -> None:
         self._identity, self._hook = id(parameter), hook
         self._handle: Any = None
         self._table: Any = None  # that we made, as long as it has no hooks of others
+        self._is_on = True
         self._register(parameter)
 
     def is_of(self, parameter: torch.Tensor) -> bool:
         """Tell whether it is this one; where it is gone, another may be at its address."""
-        return self._identity == id(parameter) and self._handle.hooks_dict_ref() is not None
+        if self._identity != id(parameter):
+            return False
+        hooks: Any = parameter._post_accumulate_grad_hooks
+        return not self._is_on if hooks is None else self._handle.hooks_dict_ref() is hooks
 
     def put_on(self, parameter: Any) -> None:
         """Hook the parameter, which is the one it is of."""
+        self._is_on = True
         if parameter._post_accumulate_grad_hooks is None and self._table is not None:
             parameter._post_accumulate_grad_hooks = self._table
         hooks = parameter._post_accumulate_grad_hooks
@@ -166,6 +171,7 @@ class HookedParameter:
 
     def take_off(self, parameter: Any) -> None:
         """Take the hook off the parameter; None where that is not to be found any more."""
+        self._is_on = False
         self._handle.remove()
         if self._table:
             self._table = None  # others use it
