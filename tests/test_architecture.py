@@ -58,7 +58,10 @@ ALLOWED = {
     "calls": {"descriptions", "devices", "errors", "naming", "ops", "records"},
     "simulation": {"errors"},
     "randomness": {"calls", "devices", "errors", "ops", "whole_file"},
-    "perturb": {"calls", "config", "devices", "errors", "kernels", "naming", "ops", "plugins", "tensors", "text"},
+    "perturb": {
+        *("calls", "config", "devices", "errors", "kernels", "naming", "ops", "plugins", "tensors", "text"),
+        "whole_file",
+    },
     "recording": {
         *("calls", "config", "devices", "errors", "kernels", "naming", "ops", "records", "storage", "tensors", "text"),
         *("overwrites", "perturb"),
@@ -152,9 +155,10 @@ ROOMS = {
     },
     "perturb": {
         "triton_launch": set(),
-        "perturbations": {""},
-        "significance": {""},
-        "": {"perturbations", "significance", "triton_launch"},
+        "apis": {""},
+        "perturbations": {"", "apis"},
+        "significance": {"", "apis"},
+        "": {"apis", "perturbations", "significance", "triton_launch"},
     },
     "kernels": {
         "numba_loops": {""},

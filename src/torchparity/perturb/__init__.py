@@ -1,5 +1,6 @@
 """Checking without a baseline: an API runs again on inputs that were changed a little, and both results are compared.
 
+apis/            which APIs cannot be perturbed, which may write, and which of their results are compared
 subject          one call as it can be run again
 perturbations/   the changes, one file each
 rerunning        running an API again without a trace

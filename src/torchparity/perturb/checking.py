@@ -9,9 +9,9 @@ from typing import Any
 import torch
 
 from torchparity.calls import Call
+from torchparity.perturb.apis.judged_results import is_judged, returns_number
 from torchparity.perturb.deviation import largest_deviation
 from torchparity.perturb.float_bits import unit_moved
-from torchparity.perturb.judged_results import is_judged, returns_number
 from torchparity.perturb.perturbations import Perturbation
 from torchparity.perturb.perturbing import (
     Held,

@@ -12,6 +12,8 @@ import torch
 
 from torchparity.calls import Call, Interest, Listener, attempted, text_of
 from torchparity.ops import Kind, Op
+from torchparity.perturb.apis.unsuitable import reason_against_api
+from torchparity.perturb.apis.writes import may_write
 from torchparity.perturb.perturbations import Perturbation
 from torchparity.perturb.rerunning import Autocasting, RandomState, run_again
 from torchparity.perturb.selected_calls import SelectedCalls
@@ -25,9 +27,7 @@ from torchparity.perturb.subject import (
     subject_of,
     versions_of,
 )
-from torchparity.perturb.unsuitable import reason_against_api
 from torchparity.perturb.verdicts import Verdicts
-from torchparity.perturb.writes import may_write
 
 _HAS_ALL_IT_SAVES = "_StopRecomputationError"  # a forward that is done again, by the perturbed call
 _OF_ALL_PARAMETERS = ("Torch._foreach_", "Torch._fused_")

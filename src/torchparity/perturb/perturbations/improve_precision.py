@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
+from torchparity.perturb.apis.unsuitable import NEEDS_DTYPE, needs_dtype
 from torchparity.perturb.subject import CancelledError, Moved, Raised, Subject, no_low_precision
-from torchparity.perturb.unsuitable import NEEDS_DTYPE, needs_dtype
 from torchparity.perturb.widening import widened
 
 RAISED = {torch.float16: torch.float32, torch.bfloat16: torch.float32}

@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 
+from torchparity.perturb.apis.unsuitable import NEEDS_DTYPE, needs_dtype
 from torchparity.perturb.perturbations.improve_precision import RAISED
 from torchparity.perturb.subject import NOTHING_RAISED, CancelledError, Moved, Subject
-from torchparity.perturb.unsuitable import NEEDS_DTYPE, needs_dtype
 
 _CPU = torch.device("cpu")
 

@@ -10,17 +10,17 @@ from typing import Any
 import torch
 
 from torchparity.calls import Call, attempted
+from torchparity.perturb.apis.judged_results import is_judged
+from torchparity.perturb.apis.unsuitable import NEEDS_DTYPE, needs_dtype
 from torchparity.perturb.checking import left_out_sentences
 from torchparity.perturb.findings import SharedTable
 from torchparity.perturb.float_bits import unit_moved
-from torchparity.perturb.judged_results import is_judged
 from torchparity.perturb.perturbing import Held, Perturbing, check_draws_nothing, check_is_no_view, has_written
 from torchparity.perturb.selected_calls import SelectedCalls
 from torchparity.perturb.significance.estimate import Estimate, Spread, distance
 from torchparity.perturb.significance.noise import Float64, LastBits, raised
 from torchparity.perturb.significance.summary import HEADER, Entry, Summary
 from torchparity.perturb.subject import CancelledError, Subject, call_tensors, tensors_of
-from torchparity.perturb.unsuitable import NEEDS_DTYPE, needs_dtype
 from torchparity.perturb.verdicts import Verdicts
 from torchparity.text import counted
 

@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional as F
 
 from torchparity.calls import Listener, listening
-from torchparity.perturb.writes import may_write
+from torchparity.perturb.apis.writes import may_write
 
 
 class Asking(Listener):
