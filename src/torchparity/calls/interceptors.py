@@ -44,8 +44,8 @@ class Interceptors:
             dispatcher, self._apis, self._fast_paths, name_of=self._modules.name_of, hooked=self._hooked
         )
         self._cuda_graphs = CudaGraphs(dispatcher)
-        swapping = SwappingGuard(self._modules.parameters.off, self._one_module.parameters.off)
-        self._guards = (ScriptingGuard(), PicklingGuard(), swapping)  # against those who look at hooks
+        self._guards = (ScriptingGuard(), PicklingGuard())  # against those who look at hooks
+        self._swapping = SwappingGuard(self._modules.parameters, self._one_module.parameters)
 
     def attach(self, model: nn.Module | Sequence[nn.Module] | None) -> None:
         """See calls from here on."""
@@ -89,6 +89,13 @@ class Interceptors:
             modules.detach()
             modules.begin_step()
 
+    def end(self) -> None:
+        """Leave everything as it was before the first step."""
+        self.end_step()
+        self._swapping.detach()
+        for modules in (self._modules, self._one_module):
+            modules.parameters.remove_tables()
+
     def only(self, module: nn.Module, name: str) -> None:
         """See the calls of one module and nothing else, not even what is inside it."""
         counted_as = f"Module.{name}.{type(module).__name__}"
@@ -124,7 +131,7 @@ class Interceptors:
         return itertools.chain(self._modules.hooked(), self._one_module.hooked())
 
     def _guard_hooks(self) -> None:
-        for guard in self._guards:
+        for guard in (*self._guards, self._swapping):
             guard.attach()
 
     def _unmute_apis(self) -> None:

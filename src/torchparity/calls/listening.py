@@ -27,4 +27,4 @@ def listening(
     finally:
         dispatcher.attention = Attention.OFF
         interceptors.detach()
-        interceptors.end_step()
+        interceptors.end()

@@ -152,7 +152,7 @@ class Session:
             self._end_step()
         was_started = self._life is not Life.NEW
         self._pause()
-        self._interceptors.end_step()
+        self._interceptors.end()
         self._loader.detach()
         self._recorder.measurements.forget_all()
         self._life = Life.CLOSED

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 from torch import nn
 
-from torchparity import capture, open_run
+from torchparity import PrecisionDebugger, capture, open_run
 
 
 @pytest.fixture(autouse=True)
@@ -60,6 +62,53 @@ def test_steps_after_that_of_a_swap_have_their_gradients(tmp_path):
 
     for part in open_run(tmp_path).parts[:3]:
         assert sorted(part.records["Module.Linear.parameters_grad.0"].gradients) == ["bias", "weight"]
+
+
+def test_a_swap_between_two_steps_of_a_debugger_costs_no_gradients(tmp_path):
+    model, called = nn.Linear(4, 1), []
+    debugger = PrecisionDebugger(dump_path=tmp_path, level="mix")
+    for step in range(2):
+        debugger.start(model)
+        if step:
+            trained(model, called)
+        else:
+            model(torch.ones(2, 4)).sum().backward()
+        debugger.stop()
+        debugger.step()
+        model.zero_grad()
+        model.double()
+    debugger.close()
+
+    assert sorted(called) == [(1,), (1, 4)]
+    for part in open_run(tmp_path).parts:
+        assert sorted(part.records["Module.Linear.parameters_grad.0"].gradients) == ["bias", "weight"]
+
+
+def test_a_swap_of_a_module_that_is_dumped_by_hand_too_costs_nothing(tmp_path):
+    model = nn.Linear(4, 1)
+    debugger = PrecisionDebugger(dump_path=tmp_path, level="mix")
+    debugger.start(model)
+    debugger.module_dump(model, "mine")
+    model.double()
+    model(torch.ones(2, 4, dtype=torch.double)).sum().backward()
+    debugger.module_dump_end()
+    debugger.stop()
+    debugger.step()
+    debugger.close()
+
+    part = open_run(tmp_path).parts[0]
+    assert sorted(part.records["Module.mine.Linear.parameters_grad.0"].gradients) == ["bias", "weight"]
+    assert not part.missing
+
+
+def test_a_table_stays_where_several_threads_have_trained(tmp_path):
+    """Torch may be about to call the hooks in it, and frees what calls them once another takes its place."""
+    model = nn.Linear(4, 1)
+    with ThreadPoolExecutor(1) as other, capture(tmp_path, model=model, level="mix"):
+        model(torch.ones(2, 4)).sum().backward()
+        other.submit(lambda: model(torch.ones(2, 4)).sum().backward()).result()
+
+    assert [len(parameter._post_accumulate_grad_hooks) for parameter in model.parameters()] == [0, 0]
 
 
 def test_a_parameter_that_torch_drops_the_hooks_of_is_told(tmp_path):

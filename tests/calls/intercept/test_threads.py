@@ -61,7 +61,7 @@ def test_steps_may_end_while_another_thread_trains(tmp_path):
 
     other = threading.Thread(target=train)
     other.start()
-    for _ in range(20):
+    for _ in range(60):
         debugger.start(model=model)
         model(torch.ones(1, 4)).sum().backward()
         debugger.stop()
@@ -70,7 +70,26 @@ def test_steps_may_end_while_another_thread_trains(tmp_path):
     other.join()
     debugger.close()
 
-    assert len(open_run(tmp_path).parts) == 20
+    assert len(open_run(tmp_path).parts) == 60
+
+
+def test_a_parameter_keeps_its_table_of_hooks_from_step_to_step(tmp_path):
+    """A backward in another thread may be about to call the hooks in it: torch frees what another table replaces."""
+    model = nn.Linear(4, 4)
+    debugger = PrecisionDebugger(dump_path=tmp_path, level="mix")
+    tables = []
+    for _ in range(2):
+        debugger.start(model=model)
+        tables += [parameter._post_accumulate_grad_hooks for parameter in model.parameters()]
+        model(torch.ones(1, 4)).sum().backward()
+        debugger.stop()
+        debugger.step()
+        tables += [parameter._post_accumulate_grad_hooks for parameter in model.parameters()]
+    debugger.close()
+
+    assert None not in tables
+    assert {id(table) for table in tables[::2]} == {id(tables[0])}
+    assert {id(table) for table in tables[1::2]} == {id(tables[1])}
 
 
 def test_a_thread_has_no_parent_from_an_earlier_step(tmp_path):

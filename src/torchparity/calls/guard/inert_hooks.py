@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 import weakref
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -133,60 +134,59 @@ def _are_of(handle: Any, tables: Sequence[Any]) -> bool:
     return all(reference() is table for reference, table in zip(references, tables, strict=True))
 
 
+class ParameterTable(OrderedDict[int, Any]):
+    """A table of hooks on a parameter that had none before ours.
+
+    It stays with the parameter while we record: where another takes its place torch frees what calls the hooks in it,
+    and a backward in another thread may be about to do so. One that stays behind empty makes torch ignore all hooks
+    that come after the parameter is swapped for another.
+    """
+
+
+def remove_empty_table(tensor: Any) -> None:
+    """Leave a tensor as it was, without the table that was made for our hooks, unless others use it."""
+    table = tensor._post_accumulate_grad_hooks
+    if isinstance(table, ParameterTable) and not table:
+        tensor._post_accumulate_grad_hooks = None
+
+
 class HookedParameter:
     """A parameter that we have a hook on, before those of others: they may use the gradient up.
 
-    One that was taken off can be put on again, as those of a `HookedModule`. A parameter that had no table of hooks
-    has none afterwards either: one that is empty makes torch ignore all hooks that come after the parameter is swapped
-    for another.
+    One that was taken off can be put on again, as those of a `HookedModule`.
     """
 
-    __slots__ = ("_handle", "_hook", "_identity", "_is_on", "_table")
+    __slots__ = ("_handle", "_hook", "_identity")
 
     def __init__(self, parameter: nn.Parameter, hook: Hook) -> None:
         self._identity, self._hook = id(parameter), hook
-        self._handle: Any = None
-        self._table: Any = None  # that we made, as long as it has no hooks of others
-        self._is_on = True
         self._register(parameter)
 
     def is_of(self, parameter: torch.Tensor) -> bool:
         """Tell whether it is this one; where it is gone, another may be at its address."""
-        if self._identity != id(parameter):
-            return False
         hooks: Any = parameter._post_accumulate_grad_hooks
-        return not self._is_on if hooks is None else self._handle.hooks_dict_ref() is hooks
+        return self._identity == id(parameter) and hooks is not None and self._handle.hooks_dict_ref() is hooks
 
     def put_on(self, parameter: Any) -> None:
-        """Hook the parameter, which is the one it is of."""
-        self._is_on = True
-        if parameter._post_accumulate_grad_hooks is None and self._table is not None:
-            parameter._post_accumulate_grad_hooks = self._table
-        hooks = parameter._post_accumulate_grad_hooks
-        if hooks is not None and self._handle.hooks_dict_ref() is hooks:
-            hooks[self._handle.id] = self._hook
-            self._go_first(hooks)
-        else:
+        """Hook the parameter."""
+        if self.is_of(parameter):
+            parameter._post_accumulate_grad_hooks[self._handle.id] = self._hook
+            _go_first(self._hook, parameter._post_accumulate_grad_hooks)
+        else:  # it was swapped for another
             self._register(parameter)
 
-    def take_off(self, parameter: Any) -> None:
-        """Take the hook off the parameter; None where that is not to be found any more."""
-        self._is_on = False
+    def take_off(self) -> None:
         self._handle.remove()
-        if self._table:
-            self._table = None  # others use it
-        elif self._table is not None and parameter is not None:
-            parameter._post_accumulate_grad_hooks = None
 
     def _register(self, parameter: Any) -> None:
-        has_table = parameter._post_accumulate_grad_hooks is not None
-        self._handle = parameter.register_post_accumulate_grad_hook(self._hook)
-        hooks = parameter._post_accumulate_grad_hooks
-        self._table = None if has_table else hooks
-        self._go_first(hooks)
+        if parameter._post_accumulate_grad_hooks is None:
+            parameter._post_accumulate_grad_hooks = ParameterTable()
+        self._handle: Any = parameter.register_post_accumulate_grad_hook(self._hook)
+        _go_first(self._hook, parameter._post_accumulate_grad_hooks)
 
-    def _go_first(self, hooks: Any) -> None:
-        others = [(key, other) for key, other in hooks.items() if other is not self._hook]
-        for key, _ in others:  # torch goes by the order of insertion, not by that of an OrderedDict
-            del hooks[key]
-        hooks.update(others)
+
+def _go_first(hook: Hook, hooks: dict[int, Any]) -> None:
+    others = [(key, other) for key, other in hooks.items() if other is not hook]
+    for key, _ in others:  # torch goes by the order of insertion, not by that of an OrderedDict
+        del hooks[key]
+    hooks.update(others)

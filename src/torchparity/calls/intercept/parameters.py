@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from itertools import chain
 from typing import Any
 
@@ -14,7 +14,7 @@ from torch.nn.parameter import is_lazy
 
 from torchparity.calls.audience import Attention
 from torchparity.calls.dispatcher import Dispatcher
-from torchparity.calls.guard.inert_hooks import Hook, HookedParameter
+from torchparity.calls.guard.inert_hooks import Hook, HookedParameter, remove_empty_table
 
 
 class SwappedParameterError(Exception):
@@ -31,7 +31,8 @@ class ParameterHooks:
         self._dispatcher = dispatcher
         self._hooked: dict[tuple[int, str], dict[str, list[HookedParameter]]] = {}
         self._taken_off: dict[tuple[int, str], dict[str, list[HookedParameter]]] = {}  # those of the step before
-        self._modules: dict[tuple[int, str], weakref.ref[nn.Module]] = {}
+        self._modules: dict[int, weakref.ref[nn.Module]] = {}  # of all steps
+        self._threads: set[int] = set()  # in which gradients were accumulated
         self._lazy: dict[int, str] = {}  # modules whose parameters are made by their first call
         self._events: dict[str, dict[str, int]] = {}
         self.only_called = False  # gradients of modules that were not called in this step do not matter
@@ -42,7 +43,7 @@ class ParameterHooks:
         They may be frozen when the step begins, or another tensor later; a lazy module has them after its first call.
         """
         hooked = self._hooked.setdefault((id(module), name), {})
-        self._modules[id(module), name] = weakref.ref(module)
+        self._modules[id(module)] = weakref.ref(module)
         before = self._taken_off.get((id(module), name), {})
         for parameter_name, parameter in module._parameters.items():
             if parameter is None:
@@ -67,32 +68,31 @@ class ParameterHooks:
             self.hook(module, self._lazy.pop(id(module)))
 
     def remove(self) -> None:
-        for key, hooked_by_name in self._hooked.items():
-            module = self._modules[key]()
-            for parameter_name, several in hooked_by_name.items():
-                parameter = None if module is None else module._parameters.get(parameter_name)
-                for hooked in several:
-                    hooked.take_off(parameter if parameter is not None and hooked.is_of(parameter) else None)
+        """Take our hooks off; the tables that were made for them stay until `remove_tables`."""
+        for of_module in self._hooked.values():
+            for hooked in chain.from_iterable(of_module.values()):
+                hooked.take_off()
         if self._hooked:
             self._taken_off, self._hooked = self._hooked, {}
-        self._modules.clear()
         self._lazy.clear()
 
-    @contextmanager
-    def off(self, tensors: Sequence[torch.Tensor]) -> Iterator[None]:
-        """Keep our hooks off some tensors meanwhile; say which could not be put back on."""
-        every = {name: chain.from_iterable(hooked.values()) for (_, name), hooked in self._hooked.items()}
-        pairs = [(name, hooked, tensor) for name, all_of in every.items() for hooked in all_of for tensor in tensors]
-        ours = [(name, hooked, tensor) for name, hooked, tensor in pairs if hooked.is_of(tensor)]
-        for _, hooked, tensor in ours:
-            hooked.take_off(tensor)
-        try:
-            yield
-        finally:
-            for name, hooked, tensor in ours:
-                if tensor._post_accumulate_grad_hooks is not None:  # torch calls none of a table that was there before
-                    self._dispatcher.boundary.failures.note(name, SwappedParameterError())
-                hooked.put_on(tensor)
+    def remove_tables(self) -> None:
+        """Leave parameters as they were before the recording, unless several threads train them."""
+        modules = [module for reference in self._modules.values() if (module := reference()) is not None]
+        for parameter in chain.from_iterable(module._parameters.values() for module in modules):
+            if parameter is not None and len(self._threads) < 2:
+                remove_empty_table(parameter)
+        self._modules.clear()
+
+    def hooks_on(self, tensors: Sequence[torch.Tensor]) -> Iterator[tuple[str, HookedParameter, torch.Tensor]]:
+        """Yield our hooks on some tensors, with the names of their modules."""
+        for (_, name), of_module in self._hooked.items():
+            for hooked in chain.from_iterable(of_module.values()):
+                yield from ((name, hooked, tensor) for tensor in tensors if hooked.is_of(tensor))
+
+    def note_swapped(self, name: str) -> None:
+        """Note that a parameter of a module has lost all hooks, ours too."""
+        self._dispatcher.boundary.failures.note(name, SwappedParameterError())
 
     def begin_step(self) -> None:
         self._events.clear()
@@ -113,6 +113,7 @@ class ParameterHooks:
         return Hook(accumulated)
 
     def _tell(self, name: str, parameter_name: str, leaf: Any) -> None:
+        self._threads.add(threading.get_ident())
         events = self._events.setdefault(name, {})
         event = events.get(parameter_name, 0)
         events[parameter_name] = event + 1
