@@ -1,7 +1,7 @@
 """The cost of recording now against an earlier commit: both in paired laps of one run.
 
     git worktree add ../earlier COMMIT
-    python benchmarks/bench_commits.py ../earlier/src [--device cuda] [--laps 15] [--modes statistics-L1 ...]
+    python benchmarks/bench_commits.py ../earlier/src [--device cuda | --model llama] [--laps 15] [--modes ...]
 
 Each side has a process of its own, which waits while the other works; the two take turns in going first. A lap is a
 recording of some steps from opening to closing. Budget: the interval of the median of the ratios, at 95 %, contains
@@ -49,17 +49,19 @@ class ThreadTimes:
         return total
 
 
-def work(source: str, device: str, steps: int) -> None:
+def work(source: str, device: str, model_name: str, steps: int) -> None:
     """Record a lap for each mode that comes in on standard input; print what it took."""
     sys.path[:0] = [source, str(HERE)]
     import gpt
+    import llama
     import recorders
     import torch
 
     logging.disable(logging.INFO)
     wait = torch.cuda.synchronize if device == "cuda" else lambda: None
     threads = ThreadTimes()
-    model, step = gpt.training(gpt.GPU if device == "cuda" else gpt.CPU, device)
+    size = gpt.GPU if device == "cuda" else gpt.CPU
+    model, step = llama.training() if model_name == "llama" else gpt.training(size, device)
     for _ in range(3):
         step()
     folder = Path("bench_data") / f"commits-{abs(hash(source))}"
@@ -80,8 +82,9 @@ def work(source: str, device: str, steps: int) -> None:
 class Side:
     """One source tree in a process of its own."""
 
-    def __init__(self, source: Path, device: str, steps: int) -> None:
-        arguments = [sys.executable, __file__, str(source), "--work", "--device", device, "--steps", str(steps)]
+    def __init__(self, source: Path, device: str, model: str, steps: int) -> None:
+        training = ["--device", device, "--model", model, "--steps", str(steps)]
+        arguments = [sys.executable, __file__, str(source), "--work", *training]
         self._process = subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def lap(self, mode: str) -> list[float]:
@@ -139,18 +142,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("source", type=Path, help="the src folder of the earlier commit")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument(
+        "--model", choices=["gpt", "llama"], default="gpt", help="llama: small, of transformers, on the CPU"
+    )
     parser.add_argument("--laps", type=int, default=15)
     parser.add_argument("--steps", type=int, default=3)
     parser.add_argument("--modes", nargs="+", choices=MODES, default=MODES)
     parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.work:
-        work(str(options.source), options.device, options.steps)
+        work(str(options.source), options.device, options.model, options.steps)
         return
     sources = options.source.resolve(), HERE.parent / "src"
-    old, new = (Side(source, options.device, options.steps) for source in sources)
+    old, new = (Side(source, options.device, options.model, options.steps) for source in sources)
     for mode in options.modes:
-        print(json.dumps({"bench": f"commits_{options.device}", **compare(old, new, mode, options.laps)}), flush=True)
+        print(
+            json.dumps(
+                {"bench": f"commits_{options.device}", "model": options.model, **compare(old, new, mode, options.laps)}
+            ),
+            flush=True,
+        )
     old.close()
     new.close()
 

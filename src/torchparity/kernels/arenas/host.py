@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from array import array
 from collections.abc import Sequence
-from itertools import chain
+from itertools import chain, starmap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,6 +43,12 @@ class _Results:
         self.rows, self.crcs = np.zeros((rows, cores, FIELDS)), np.zeros((rows, cores), np.uint32)
         self.rows[:, :, MAX], self.rows[:, :, MIN] = -np.inf, np.inf
         self.used = 0
+        self._rows_at, self._crcs_at = self.rows.ctypes.data, self.crcs.ctypes.data
+        self._row_bytes, self._crc_bytes = self.rows.strides[0], self.crcs.strides[0]
+
+    def next_addresses(self) -> tuple[int, int]:
+        """Return where the rows and checksums of the next tensor are."""
+        return self._rows_at + self.used * self._row_bytes, self._crcs_at + self.used * self._crc_bytes
 
 
 class HostArena:
@@ -55,7 +62,7 @@ class HostArena:
         self._crc = compiled_crc() if checksums else 0
         self._cores = cores()
         self._lock = threading.Lock()
-        self._queue: list[int] = []
+        self._queue = array("q")  # the address and the number of elements of each tensor
         self._queued_elements = 0
         self._counts: list[int] = []
         self._owners: list[Any] = []
@@ -74,7 +81,8 @@ class HostArena:
             self._single.append((len(self._counts), ctypes.c_uint32.from_address(address).value))
             self._counts.append(1)
             return
-        self._queue += (address, count)
+        self._queue.append(address)
+        self._queue.append(count)
         self._queued_elements += count
         self._counts.append(count)
 
@@ -91,7 +99,7 @@ class HostArena:
                 self.add(tensor, address, count, dtype, owner)
             return
         self._owners += owners
-        self._queue += chain.from_iterable(zip(addresses, counts, strict=True))
+        self._queue.extend(chain.from_iterable(zip(addresses, counts, strict=True)))
         self._queued_elements += sum(counts)
         self._counts += counts
 
@@ -99,36 +107,33 @@ class HostArena:
         if not self._queue:
             self._done = len(self._counts)
             return
-        table = np.array(self._queue, np.int64).reshape(-1, 2)
+        tensors = len(self._queue) // 2
         results = self._results[-1] if self._results else None
-        if results is None or results.used + len(table) > len(results.rows):
-            results = _Results(max(_RESULT_ROWS, len(table)), self._cores)
+        if results is None or results.used + tensors > len(results.rows):
+            results = _Results(max(_RESULT_ROWS, tensors), self._cores)
             self._results.append(results)
-        first, last = results.used, results.used + len(table)
-        rows, crcs = results.rows[first:last], results.crcs[first:last]
         if self._queued_elements < PARALLEL_FROM or self._cores == 1:
-            blocks.measure_part(table, self._exact, self._crc, rows, crcs, 0, 1)
+            rows, crcs = results.next_addresses()
+            table, _ = self._queue.buffer_info()
+            blocks.measure_at(table, tensors, self._exact, self._crc, rows, crcs, self._cores)
         else:
-            with self._lock:  # numba's simplest scheduler takes one caller at a time
-                blocks.measure_on_all_cores(table, self._exact, self._crc, rows, crcs, self._cores)
-                if self._crc:
-                    _join(table, crcs)
+            self._measure_on_all_cores(results)
         if self._checksums and not self._crc:
-            crcs[:, 0] = [_checksum(*entry) for entry in table.tolist()]
-        results.used = last
-        self._queue, self._queued_elements = [], 0
+            entries = zip(self._queue[::2], self._queue[1::2], strict=True)
+            results.crcs[results.used : results.used + tensors, 0] = list(starmap(_checksum, entries))
+        results.used += tensors
+        self._forget_queue()
         self._done = len(self._counts)
 
     def try_out(self) -> None:
         """Compile what `flush` calls, or load what was compiled before."""
         nothing = _Results(0, self._cores)
-        table = np.empty((0, 2), np.int64)
-        blocks.measure_part(table, self._exact, self._crc, nothing.rows, nothing.crcs, 0, 1)
+        blocks.measure_at(0, 0, self._exact, self._crc, *nothing.next_addresses(), self._cores)
 
     def drop(self) -> bool:
         if not self._queue:
             return False
-        self._queue, self._queued_elements = [], 0
+        self._forget_queue()
         del self._counts[self._done :], self._owners[self._done :]
         self._single = [entry for entry in self._single if entry[0] < self._done]
         return True
@@ -138,6 +143,18 @@ class HostArena:
         pending = _HostReadings(self._owners, self._counts, self._single, self._results, checksums=self._checksums)
         self._owners, self._counts, self._done, self._results, self._single = [], [], 0, [], []
         return pending
+
+    def _measure_on_all_cores(self, results: _Results) -> None:
+        table = np.frombuffer(self._queue, np.int64).reshape(-1, 2)
+        first, last = results.used, results.used + len(table)
+        rows, crcs = results.rows[first:last], results.crcs[first:last]
+        with self._lock:  # numba's simplest scheduler takes one caller at a time
+            blocks.measure_on_all_cores(table, self._exact, self._crc, rows, crcs, self._cores)
+            if self._crc:
+                _join(table, crcs)
+
+    def _forget_queue(self) -> None:
+        self._queue, self._queued_elements = array("q"), 0
 
 
 class _HostReadings:

@@ -198,15 +198,18 @@ def floats_on_all_cores(numbers: Any, exact: bool, parts: int) -> Any:
     return _one_row(rows)
 
 
-@intrinsic
-def _pointer(typing_context: Any, address: Any) -> Any:
-    """Return the address of some float32 as a pointer."""
-    pointer = types.CPointer(types.float32)  # type: ignore[no-untyped-call]
+def _pointer_to(number: Any) -> Any:
+    """Return what makes a pointer of the address of such numbers, for compiled code."""
+    pointer = types.CPointer(number)  # type: ignore[no-untyped-call]
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
+    @intrinsic
+    def pointer_at(typing_context: Any, address: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
 
-    return pointer(address), generate
+        return pointer(address), generate
+
+    return pointer_at
 
 
 @intrinsic
@@ -221,7 +224,8 @@ def _crc(typing_context: Any, function: Any, so_far: Any, address: Any, size: An
     return types.uint32(types.int64, types.uint32, types.int64, types.int64), generate
 
 
-_floats_at: Any = _pointer
+_floats_at, _doubles_at = _pointer_to(types.float32), _pointer_to(types.float64)
+_words_at, _longs_at = _pointer_to(types.uint32), _pointer_to(types.int64)
 call_crc: Any = _crc
 _carray: Any = numba.carray  # type: ignore[attr-defined]
 
@@ -252,6 +256,20 @@ def measure_part(
         row = rows[index, core]
         row[MAX], row[MIN] = -np.inf, np.inf
         checksums[index, core] = _add_at(table[index, 0], first, last, exact, row, crc_function)
+
+
+@njit(nogil=True, cache=True)
+def measure_at(table: int, tensors: int, exact: bool, crc_function: int, rows: int, checksums: int, cores: int) -> None:
+    """Do as `measure_part` on one core, by the addresses of arrays: handing arrays over takes longer than the work."""
+    measure_part(
+        _carray(_longs_at(table), (tensors, 2)),
+        exact,
+        crc_function,
+        _carray(_doubles_at(rows), (tensors, cores, FIELDS)),
+        _carray(_words_at(checksums), (tensors, cores)),
+        0,
+        1,
+    )
 
 
 @njit(nogil=True, cache=True, parallel=True)
