@@ -64,6 +64,11 @@ class InputEdges:
                 else:
                     self.edges.setdefault((node, tensor.output_nr), []).append(slot)
 
+    @property
+    def are_none(self) -> bool:
+        """True where no input requires a gradient."""
+        return not (self.edges or self.leaves)
+
     def slots_of(self, node: Any, output: int) -> Sequence[int]:
         """Return the inputs whose gradient flows along this edge."""
         if type(node) is _Accumulator:
@@ -133,6 +138,8 @@ def _ends_of(roots: Iterable[Node], before: InputEdges) -> Ends:
 
     Raises `ForeignGraphError` where an input is reached through nodes that are not the call's.
     """
+    if before.are_none:  # as those of a whole model that is given tokens: its graph is the largest
+        return Ends([], needs_sums=False)
     ends: list[End] = []
     waiting = list(roots)
     visited, older = set(waiting), list[Node]()
