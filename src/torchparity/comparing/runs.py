@@ -137,13 +137,15 @@ class Comparison:
         pairs = [pair for part in self.parts for pair in part.pairs]
         mine, other = optimizer_calls_alone(self.parts)
         read = (part.comparisons for part in self.parts if part.mode == "values")
-        unreadable = sum(entry.reason is Reason.UNREADABLE for entry in chain.from_iterable(read))
+        unreadable = [entry for entry in chain.from_iterable(read) if entry.reason is Reason.UNREADABLE]
+        by_statistics = sum(entry.deviation is not None for entry in unreadable)
         return Coverage(
             has_compared=self.has_compared,
             paired=sum(pair.how != "unmatched" for pair in pairs),
             unpaired_records=sum(pair.how == "unmatched" and not pair.is_recompute for pair in pairs),
             unpaired_parts=self.parts_alone,
-            unreadable_rows=unreadable + self._held_once,
+            unreadable_rows=len(unreadable) - by_statistics + self._held_once,
+            rows_by_statistics=by_statistics,
             optimizer_alone=len(mine) + len(other),
             is_foreach_once=has_foreach(mine) != has_foreach(other),
         )

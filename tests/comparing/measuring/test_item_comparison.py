@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import msgspec
 import pytest
 
 from tests.support.runs import write_linear_run
@@ -88,14 +89,17 @@ def test_values_give_metrics_or_a_reason(tmp_path):
 
     equal = comparer.compare(pair(stored, stored))
     other_shape = comparer.compare(pair(stored, tensor(data_name="x.pt", shape=(5, 4))))
-    unreadable = comparer.compare(pair(stored, tensor(data_name="lost.pt", shape=stored.shape)))
+    lost = tensor(data_name="lost.pt", shape=stored.shape, statistics=None)
+    unreadable = comparer.compare(pair(stored, lost))
+    told = comparer.compare(pair(stored, msgspec.structs.replace(lost, statistics=stored.statistics)))
     without = comparer.compare(pair(stored, tensor(shape=stored.shape, statistics=stored.statistics)))
 
     assert isinstance(equal.outcome, PairMetrics) and equal.deviation == 0
     assert (other_shape.reason, other_shape.deviation) == (Reason.OTHER_SHAPE, math.inf)
     assert (unreadable.reason, unreadable.deviation) == (Reason.UNREADABLE, None)
     assert "lost.pt" in unreadable.outcome.detail
-    # Its values are missing, and the statistics tell that it is the same.
+    # Values are missing, and the statistics tell that they are the same.
+    assert (told.reason, told.deviation) == (Reason.UNREADABLE, 0.0)
     assert (without.reason, without.deviation) == (Reason.BASELINE_HAS_NO_VALUES, 0.0)
 
 

@@ -122,7 +122,7 @@ def test_values_that_cannot_be_read_are_not_called_identical(tmp_path):
 
     assert not done.verdict.agreement.is_identical
     assert said.startswith("The runs agree: every record that could be read has the same bits; ")
-    assert "rows whose data is missing or unreadable in one run could not be compared" in said
+    assert "rows whose values are missing or unreadable in one run were compared by statistics alone" in said
 
 
 def test_values_that_cannot_be_read_are_told_beside_a_finding(tmp_path):
@@ -131,7 +131,18 @@ def test_values_that_cannot_be_read_are_told_beside_a_finding(tmp_path):
     found = compare(other, record_steps(tmp_path / "plain")).verdict
 
     assert found.first is not None
-    assert [line for line in found.remarks if "missing or unreadable in one run could not be compared" in line]
+    assert [line for line in found.remarks if "in one run were compared by statistics alone" in line]
+
+
+def test_an_operator_whose_values_cannot_be_read_is_blamed_by_its_statistics(tmp_path):
+    other = without_values_of_step_0(record_steps(tmp_path / "other", fault=1.001))
+    for file in (other / "step1" / "rank0" / "dump_tensor_data").iterdir():
+        file.unlink()
+
+    done = compare(other, record_steps(tmp_path / "plain"))
+
+    assert done.first_divergence.record == "Tensor.mul.0.forward"
+    assert "compared by statistics alone" in " ".join(done.verdict.remarks)
 
 
 def test_one_run_of_msprobes_is_said_to_be_one(runs, golden):

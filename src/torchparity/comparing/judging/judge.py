@@ -26,7 +26,7 @@ from torchparity.comparing.judging.repeated_facts import told_once
 from torchparity.comparing.judging.search.rank_search import RankSearch
 from torchparity.comparing.judging.search.ranks import Placed, may_be_reduced, ordered
 from torchparity.comparing.judging.verdict import Finding, Kind, Verdict
-from torchparity.comparing.judging.wording.advice import advice_on
+from torchparity.comparing.judging.wording.advice import DAMAGED, advice_on
 from torchparity.comparing.judging.wording.sentences import agreement_sentence, finding_sentence, largest_deviation
 from torchparity.comparing.measuring.deviation import has_other_shape
 from torchparity.naming import OPTIMIZER, forward_of
@@ -50,6 +50,8 @@ def judge(parts: Sequence[ComparedPart], coverage: Coverage, limits: Limits = NO
     first_step = min((part.step for part in parts), default=0)
     has_other_optimizer, is_foreach_once = coverage.optimizer_alone > 0, coverage.is_foreach_once
     advice = advice_on(verdict, first_step, has_other_optimizer=has_other_optimizer, is_foreach_once=is_foreach_once)
+    if cut_off is not None and cut_off.is_damaged and verdict.kind is Kind.CUT_OFF:
+        advice = DAMAGED
     return _with_devices(msgspec.structs.replace(verdict, advice=advice), parts)
 
 
@@ -243,7 +245,7 @@ def _agreement(
     if not any(search.has_looked for search in searches.values()):
         return _nothing_behind(limits)
     agreement, dtypes, left_out = total_agreement(searches, parts, limits), _dtype_words(searches), coverage.ending()
-    kind, sentence = Kind.AGREE, agreement_sentence(agreement, left_out, is_all_read=not coverage.unreadable_rows)
+    kind, sentence = Kind.AGREE, agreement_sentence(agreement, left_out, is_all_read=coverage.is_all_read)
     largest, apart = largest_deviation(agreement), agreement.apart_from
     differs = bool(agreement.item or agreement.remainder_item)
     if dtypes:
@@ -254,7 +256,7 @@ def _agreement(
         name = narrow_format(switches)
         said = f"{name} is on in one run alone" if len(switches) > 1 else switches[0].sentence
         kind, sentence = Kind.DTYPE, f"The runs agree within what {name} explains ({said}){apart}: {largest}{left_out}."
-    is_identical = agreement.is_identical and not coverage.unreadable_rows
+    is_identical = agreement.is_identical and coverage.is_all_read
     return Verdict(
         kind=kind,
         sentence=sentence,

@@ -33,22 +33,22 @@ class ValueComparer:
     def compare(self, pair: ItemPair) -> ItemComparison:
         """Return the metrics of two items, or why there are none.
 
-        Where one side has no values, the statistics that both have still tell the deviation.
+        Where one side has no values, or none that can be read, the statistics that both have still tell the deviation.
         """
         mine, other = pair.candidate, pair.baseline
         if mine is None or other is None:
             return ItemComparison(pair, NotCompared(Reason.NO_PARTNER), without_comparison(pair))
         if not mine.has_values or not other.has_values:
             reason = Reason.BASELINE_HAS_NO_VALUES if mine.has_values else Reason.CANDIDATE_HAS_NO_VALUES
-            left, right = mine.values(), other.values()
-            deviation = deviation_of_statistics(pair, left, right, only_floats=are_floats(left, right))
-            return ItemComparison(pair, NotCompared(reason), deviation)
+            return ItemComparison(pair, NotCompared(reason), _told_by_statistics(pair, mine, other))
         outcome = self._outcome(mine.leaf, other.leaf)
         if isinstance(outcome, PairMetrics):
             deviation = deviation_of_values(other, outcome)
             if not deviation and _exceed_floats(mine, other):
                 deviation = self.reader.distance_of_integers(mine.leaf, other.leaf) / (finite_norm(other) or 1.0)
             return ItemComparison(pair, outcome, deviation)
+        if outcome.reason is Reason.UNREADABLE:
+            return ItemComparison(pair, outcome, _told_by_statistics(pair, mine, other))
         return ItemComparison(pair, outcome, math.inf if outcome.reason is Reason.OTHER_SHAPE else None)
 
     def _outcome(self, mine: Leaf, other: Leaf) -> PairMetrics | NotCompared:
@@ -62,6 +62,11 @@ class ValueComparer:
             return self.reader.metrics(mine, other)
         except ParityError as error:
             return NotCompared(Reason.UNREADABLE, str(error))
+
+
+def _told_by_statistics(pair: ItemPair, mine: Side, other: Side) -> float | None:
+    left, right = mine.values(), other.values()
+    return deviation_of_statistics(pair, left, right, only_floats=are_floats(left, right))
 
 
 def _exceed_floats(*sides: Side) -> bool:

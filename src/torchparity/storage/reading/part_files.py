@@ -27,7 +27,7 @@ class PartContent(msgspec.Struct):
     """The content of a part's record files.
 
     `missing` are the sentences of the writer about what it left out; `damage` has one for everything that cannot be
-    read.
+    read. `is_cut_short` tells that a file of records is damaged, so that records are lost from some place on.
     """
 
     info: RunInfo
@@ -36,6 +36,7 @@ class PartContent(msgspec.Struct):
     flow: DataFlow = msgspec.field(default_factory=DataFlow)
     missing: list[str] = msgspec.field(default_factory=list)
     damage: list[str] = msgspec.field(default_factory=list)
+    is_cut_short: bool = False
 
 
 def read_part(folder: Path, pkl: Path | None) -> PartContent:
@@ -52,7 +53,8 @@ def read_part(folder: Path, pkl: Path | None) -> PartContent:
     content = PartContent(RunInfo())
     for path in (folder / name for name in ("dump.json", "debug.json")):
         if path.is_file():
-            head, entries = _document(path, content.damage)
+            head, entries, is_whole = _document(path, content.damage)
+            content.is_cut_short |= not is_whole
             content.info = _run_info(head)
             content.missing += _missing(head)
             if path.name == "dump.json" or not content.records:
@@ -78,19 +80,20 @@ def _without_data(_: str, leaf: TensorLeaf) -> TensorLeaf:
     return msgspec.structs.replace(leaf, data_name=None)
 
 
-def _document(path: Path, problems: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+def _document(path: Path, problems: list[str]) -> tuple[dict[str, Any], dict[str, Any], bool]:
+    """Return the head of a file of records, its records, and whether the file is whole."""
     content = read_file(path)
     if (quick := quick_entries(content)) is not None:
-        return quick
+        return (*quick, True)
     try:
         document = decode(content, path)
     except DamagedFileError as error:
         head, entries = salvage_data(content, path)
         problems.append(f"{error} {counted(len(entries), 'record')} before the damage could be read.")
-        return head, entries
+        return head, entries, False
     if not isinstance(document, dict) or not isinstance(document.get("data"), dict):
         raise DamagedFileError(path, "it has no object 'data' with records")
-    return document, document["data"]
+    return document, document["data"], True
 
 
 def _from_journal(folder: Path) -> PartContent:

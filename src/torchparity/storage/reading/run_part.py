@@ -93,6 +93,11 @@ class RunPart:
             return True  # it may not be looked into, which is another problem
 
     @property
+    def is_cut_short(self) -> bool:
+        """True where the file of the records is damaged, so that records are lost from some place on."""
+        return self._content.is_cut_short
+
+    @property
     def is_remote(self) -> bool:
         """True where it lies on an object store, whose files are fetched instead of mapped."""
         return isinstance(self.folder, UrlPath)

@@ -22,6 +22,7 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
     unpaired_records: int = 0
     unpaired_parts: int = 0
     unreadable_rows: int = 0
+    rows_by_statistics: int = 0  # whose values cannot be read, in runs of values
     optimizer_alone: int = 0  # records of one run alone that an optimizer made
     is_foreach_once: bool = False  # True where an optimizer of one run alone calls torch._foreach functions
 
@@ -48,7 +49,8 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
             word = "ranks or steps" if self.unpaired_parts > 1 else "rank or step"
             left_out.append(f"{self.unpaired_parts} {word} of one run alone")
         left_out += [self._unread] if self.unreadable_rows else []
-        return f"{' and '.join(left_out)} could not be compared" if left_out else ""
+        not_compared = [f"{' and '.join(left_out)} could not be compared"] if left_out else []
+        return ", and ".join([*not_compared, *self._told_by_statistics])
 
     def ending(self) -> str:
         """Return the same as the end of a sentence."""
@@ -57,7 +59,19 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
 
     def unread(self) -> list[str]:
         """Return a sentence on data that could not be read, which a finding does not tell; empty where all was."""
-        return [f"{self._unread} could not be compared"] if self.unreadable_rows else []
+        return [*([f"{self._unread} could not be compared"] if self.unreadable_rows else []), *self._told_by_statistics]
+
+    @property
+    def is_all_read(self) -> bool:
+        """True where all data that a run has could be read."""
+        return not (self.unreadable_rows or self.rows_by_statistics)
+
+    @property
+    def _told_by_statistics(self) -> list[str]:
+        if not self.rows_by_statistics:
+            return []
+        rows = f"{counted(self.rows_by_statistics, 'row')} whose values are missing or unreadable in one run"
+        return [f"{rows} {'was' if self.rows_by_statistics == 1 else 'were'} compared by statistics alone"]
 
     @property
     def _unread(self) -> str:
