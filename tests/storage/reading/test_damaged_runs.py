@@ -12,7 +12,7 @@ import sys
 import numpy as np
 import pytest
 
-from tests.support.runs import write_linear_run
+from tests.support.runs import leaf_of, write_linear_run
 from torchparity import HostTensor, Record, RunWriter, TensorLeaf, open_run
 from torchparity.errors import DamagedFileError, NotRecordedError, ParityError, RunNotFoundError, UnsafeFileError
 
@@ -185,6 +185,22 @@ def test_a_truncated_shard_is_named(linear_run, keep):
     assert open_run(linear_run).part().look()
 
 
+def test_a_shard_that_ends_early_is_one_sentence_for_all_its_tensors(tmp_path):
+    with RunWriter(tmp_path / "run", task="tensor") as writer:
+        writer.start_step(0)
+        for call in range(50):
+            values = HostTensor.from_numpy(np.full(16, call, np.float32))
+            record = Record(name=f"Torch.sin.{call}.forward", direction="forward", output=[leaf_of(values)])
+            writer.add(record, {"output.0": values})
+        writer.finish_step()
+    shard = shard_of(tmp_path / "run")
+    shard.write_bytes(shard.read_bytes()[:-2000])
+
+    (said,) = open_run(tmp_path / "run").part().look()
+
+    assert "before all tensors that it names" in said and " more tensors: " in said
+
+
 def test_a_flipped_bit_in_a_shard_is_noticed_and_the_other_tensors_are_read(linear_run):
     shard = shard_of(linear_run)
     content = bytearray(shard.read_bytes())
@@ -207,10 +223,12 @@ def test_a_flipped_bit_in_a_shard_is_noticed_and_the_other_tensors_are_read(line
         pytest.param(lambda header: header["0"].update(shape=[-4, -3]), "does not fit", id="negative-sizes"),
         pytest.param(lambda header: header["0"].update(shape=[2**62, 2**62]), "does not fit", id="huge-sizes"),
         pytest.param(
-            lambda header: header["0"].update(data_offsets=[0, 2**62]), "which the file does not have", id="huge-offset"
+            lambda header: header["0"].update(data_offsets=[0, 2**62]),
+            "before all tensors that it names",
+            id="huge-offset",
         ),
         pytest.param(
-            lambda header: header["0"].update(data_offsets=[-8, 40]), "which the file does not have", id="before-start"
+            lambda header: header["0"].update(data_offsets=[-8, 40]), "claims bytes -8 to 40", id="before-start"
         ),
         pytest.param(lambda header: header.pop("0"), "holds no tensor '0'", id="missing-key"),
         pytest.param(lambda header: header.update({"0": 3}), "header cannot be read", id="not-an-entry"),
@@ -367,6 +385,13 @@ def test_a_rank_that_another_step_has_is_not_suggested(tmp_path):
 
     with pytest.raises(NotRecordedError, match=r"^step 1 has no rank '1'\. It has: 0\.$"):
         open_run(tmp_path / "run").part(step=1, rank=1)
+
+
+def test_a_rank_of_several_steps_is_named_once(tmp_path):
+    write_linear_run(tmp_path / "run", steps=2)
+
+    with pytest.raises(NotRecordedError, match=r"has no rank '3'\. It has: 0\.$"):
+        open_run(tmp_path / "run").select(rank=3)
 
 
 def test_the_folder_of_all_runs_says_what_is_in_it(tmp_path):

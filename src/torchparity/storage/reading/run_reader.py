@@ -43,5 +43,5 @@ class RunReader:
             return selected
         if step is not None and step not in self.steps:
             raise NotRecordedError("step", str(step), map(str, self.steps), str(self.path))
-        ranks = [str(part.rank) for part in self.parts if step in (None, part.step)]
+        ranks = map(str, sorted({part.rank for part in self.parts if step in (None, part.step)}))
         raise NotRecordedError("rank", str(rank), ranks, str(self.path) if step is None else f"step {step}")

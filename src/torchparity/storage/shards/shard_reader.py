@@ -83,10 +83,10 @@ class Shard:
         if entry is None:
             raise DamagedFileError(self.path, f"it holds no tensor {key!r}")
         first, last = entry.data_offsets
-        if not 0 <= first <= last <= self._file.size - self._start:
-            raise DamagedFileError(
-                self.path, f"tensor {key!r} claims bytes {first} to {last}, which the file does not have"
-            )
+        if not 0 <= first <= last:
+            raise DamagedFileError(self.path, f"tensor {key!r} claims bytes {first} to {last}, which no file has")
+        if last > self._file.size - self._start:  # one sentence for all such tensors
+            raise DamagedFileError(self.path, f"it ends at byte {self._file.size}, before all tensors that it names")
         if entry.dtype not in CODES:
             raise DamagedFileError(self.path, f"tensor {key!r} has the unknown dtype code {entry.dtype!r}")
         if min(entry.shape, default=0) < 0 or last - first != bytes_needed(CODES[entry.dtype], entry.shape):
