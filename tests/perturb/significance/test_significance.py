@@ -160,6 +160,36 @@ def test_a_kernel_that_errs_more_than_its_condition_explains_is_wrong(tmp_path):
     assert float(wrong["condition"]) < 10
 
 
+def test_the_closing_line_tells_how_far_a_wrong_kernel_is_off(tmp_path, capsys):
+    with wrong_kernel("tanh", rough_tanh):
+        row = measured(tmp_path, torch.tanh, X)
+
+    said = capsys.readouterr().out
+    assert f"worst: Torch.tanh: wrong, {float(row['error']):.3g} off from float64, where its condition and" in said
+    assert "bits are significant" not in said
+
+
+def test_an_api_that_varies_from_call_to_call_is_not_called_ill_conditioned(tmp_path):
+    calls = iter(range(1000))
+
+    with wrong_kernel("exp", lambda values: values.exp2() * (1 + 1e-3 * (next(calls) % 3))):
+        row = measured(tmp_path, torch.exp, X)
+
+    assert row["verdict"] == "not deterministic"
+
+
+def test_the_worst_of_all_steps_is_named(tmp_path, capsys):
+    debugger = PrecisionDebugger(task="free_benchmark", dump_path=tmp_path, significance=4)
+    for function, *arguments in ((torch.exp, X), (torch.sub, X, NEAR)):
+        debugger.start()
+        function(*arguments)
+        debugger.stop()
+        debugger.step()
+    PrecisionDebugger.close()
+
+    assert "worst: Torch.sub: " in capsys.readouterr().out
+
+
 def test_a_long_product_summed_in_bfloat16_is_wrong(tmp_path):
     left, right = (values(4, 2000, low=0.0, seed=seed).bfloat16() for seed in (1, 2))
 
@@ -209,7 +239,7 @@ def test_a_step_is_ranked_by_api_and_by_module(tmp_path, capsys):
     assert [float(row["bits"]) for row in apis] == sorted(float(row["bits"]) for row in apis)
     assert modules["Module.0.Linear"] == "Functional.linear.0.forward"
     assert set(modules) == {"Module.Sequential", "Module.0.Linear", "Module.1.LayerNorm"}
-    assert "least significant: Torch.sub: " in capsys.readouterr().out
+    assert "worst: Torch.sub: " in capsys.readouterr().out
 
 
 def test_complex_numbers_have_bits_too(tmp_path):

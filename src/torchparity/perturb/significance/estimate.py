@@ -3,6 +3,7 @@
 With f the API, y its result in its own precision and F the same in float64:
 
     spread      how far y moves when the last bits of x do, relative to y
+    variation   how far y moves when nothing does
     condition   how far F moves for the same, relative to how far x moved
     error       how far y is from F for the same x
 
@@ -19,11 +20,12 @@ from typing import Literal
 
 import torch
 
-Verdict = Literal["sound", "ill-conditioned", "wrong", "nan", "unknown"]
+Verdict = Literal["sound", "not deterministic", "ill-conditioned", "wrong", "nan", "unknown"]
 # Times what conditioning explains: beyond that a kernel is wrong (docs/decisions/0034). Kernels of halves sum in
 # float32; those of float32 may be algorithms of many steps, as `svd` is.
 _FACTOR, _FACTOR_OF_HALVES = 8.0, 4.0
 _BITS_OF_HALVES = 11
+_SHARE_OF_SPREAD = 0.25  # from which variation without noise, which one run tells, is the reason for the spread
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,7 @@ class Estimate:
     error: float | None  # None where float64 cannot be had
     explained: float
     has_nan: bool = False  # as it should
+    varies: bool = False  # about as much without noise
 
     @property
     def verdict(self) -> Verdict:
@@ -45,6 +48,8 @@ class Estimate:
             return "wrong"
         if self.has_nan:
             return "nan"
+        if self.bits < self.precision / 2 and self.varies:
+            return "not deterministic"
         if self.bits < self.precision / 2:
             return "unknown" if self.error is None else "ill-conditioned"
         return "sound"
@@ -57,6 +62,7 @@ class Spread:
     result: torch.Tensor  # of the call itself
     truth: torch.Tensor | None  # in float64
     inputs_unit: float  # of the coarsest input, relative to its size
+    repeated: torch.Tensor | None = None  # the result of another run on the same inputs
     runs: int = 0
     moved: float = 0.0
     true_moved: float = 0.0
@@ -84,6 +90,7 @@ class Spread:
         follows = spread if self.truth is None else math.sqrt(self.true_moved / self.runs)
         error = math.sqrt(sum(each**2 for each in self.errors) / len(self.errors)) if self.errors else None
         has_nan = bool(_real(self.result).isnan().any())
+        variation = 0.0 if self.repeated is None else distance(self.repeated, self.result)
         return Estimate(
             bits=0.0 if has_nan else _bits(spread, precision),
             precision=precision,
@@ -91,6 +98,7 @@ class Spread:
             error=error,
             explained=follows + unit + self._least_rounding(),
             has_nan=has_nan,
+            varies=variation > _SHARE_OF_SPREAD * spread > 0,
         )
 
     def _least_rounding(self) -> float:

@@ -39,7 +39,7 @@ class Significance(Perturbing):
         self._runs, self._noise, self._truth = runs, noise, Float64()
         self._rank, self._summary = 0, Summary()
         self._table: SharedTable | None = None
-        self._worst: Entry | None = None
+        self._worst: Entry | None = None  # API of all steps
 
     def open(self, folder: Path, rank: int) -> None:
         self._rank, self._table = rank, SharedTable(folder / _FILE, HEADER)
@@ -61,11 +61,12 @@ class Significance(Perturbing):
                 self._table.add(entry.row(self._rank, step))
         for entry in [entry for entry in entries if entry.kind == "api"][:_MOST_SAID]:
             _log.info("torchparity: significance in step %d: %s", step, entry.sentence())
-            self._worst = self._worst or entry
+            if self._worst is None or entry.is_worse_than(self._worst):
+                self._worst = entry
 
     def sentences(self) -> list[str]:
         runs = f"ran {counted(self.verdicts.perturbed, 'call')} {self._runs} times with random last bits"
-        worst = [f"least significant: {self._worst.sentence()}"] if self._worst is not None else []
+        worst = [f"worst: {self._worst.sentence()}"] if self._worst is not None else []
         lost = [] if self._table is None else self._table.lost_sentences()
         return [runs, *worst, *lost, *left_out_sentences(self.verdicts, self.calls)]
 
@@ -84,7 +85,11 @@ class Significance(Perturbing):
         again = _Again(call, held, len(originals), is_written=is_written)
         truths = again.run(self._truth, held.subject.tensors)
         unit = unit_moved(self._noise.moved, held.subject)
-        spreads = [Spread(originals[place], None if truths is None else truths[place], unit) for place in judged]
+        repeated = again.results(self._noise, [tensor.clone() for tensor in held.subject.tensors])
+        spreads = [
+            Spread(originals[place], None if truths is None else truths[place], unit, repeated[place])
+            for place in judged
+        ]
         for _ in range(self._runs):
             tensors = self._noise.perturbed(held.subject)
             moved = _moved(held.subject, tensors)

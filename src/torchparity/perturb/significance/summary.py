@@ -10,7 +10,7 @@ from torchparity.naming import family_of, forward_of, is_module_name
 from torchparity.perturb.significance.estimate import Estimate
 
 HEADER = ("rank", "step", "kind", "name", "calls", "bits", "precision", "condition", "error", "verdict", "worst_call")
-_WORST_FIRST = ("wrong", "nan", "ill-conditioned", "unknown", "sound")
+_WORST_FIRST = ("wrong", "nan", "not deterministic", "ill-conditioned", "unknown", "sound")
 
 
 @dataclass
@@ -28,6 +28,10 @@ class Entry:
         if _badness(estimate) < _badness(self.worst):
             self.worst, self.worst_call = estimate, call
 
+    def is_worse_than(self, other: Entry) -> bool:
+        """Tell whether its worst call is worse than that of another."""
+        return _badness(self.worst) < _badness(other.worst)
+
     def row(self, rank: int, step: int) -> list[object]:
         """Return the entry as a row of significance.csv."""
         worst = self.worst
@@ -38,6 +42,11 @@ class Entry:
     def sentence(self) -> str:
         """Return the entry in words."""
         worst = self.worst
+        if worst.verdict == "wrong":
+            return (
+                f"{self.name}: wrong, {worst.error:.3g} off from float64, where its condition and rounding explain "
+                f"{worst.explained:.3g} ({self.worst_call})"
+            )
         return (
             f"{self.name}: {worst.bits:.1f} of {worst.precision} bits are significant, "
             f"condition {worst.condition:.3g}, {worst.verdict} ({self.worst_call})"
