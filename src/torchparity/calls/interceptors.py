@@ -45,7 +45,7 @@ class Interceptors:
         )
         self._cuda_graphs = CudaGraphs(dispatcher)
         self._guards = (ScriptingGuard(), PicklingGuard())  # against those who look at hooks
-        self._swapping = SwappingGuard(self._modules.parameters, self._one_module.parameters)
+        self._swapping = SwappingGuard(dispatcher.boundary, self._modules.parameters, self._one_module.parameters)
 
     def attach(self, model: nn.Module | Sequence[nn.Module] | None) -> None:
         """See calls from here on."""
@@ -90,11 +90,9 @@ class Interceptors:
             modules.begin_step()
 
     def end(self) -> None:
-        """Leave everything as it was before the first step."""
+        """See nothing more: the recording is over."""
         self.end_step()
         self._swapping.detach()
-        for modules in (self._modules, self._one_module):
-            modules.parameters.remove_tables()
 
     def only(self, module: nn.Module, name: str) -> None:
         """See the calls of one module and nothing else, not even what is inside it."""

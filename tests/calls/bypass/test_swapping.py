@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-
 import pytest
 import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode
 
 from torchparity import PrecisionDebugger, capture, open_run
+from torchparity.calls.guard.inert_hooks import HookedParameter
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +41,6 @@ def test_hooks_that_come_after_a_recording_and_a_swap_are_called(tmp_path):
     with capture(tmp_path, model=model, level="mix") as recording:
         model(torch.ones(2, 4)).sum().backward()
         recording.step()
-    assert all(parameter._post_accumulate_grad_hooks is None for parameter in model.parameters())
     model.zero_grad()
     model.double()
     trained(model, called)
@@ -101,14 +100,38 @@ def test_a_swap_of_a_module_that_is_dumped_by_hand_too_costs_nothing(tmp_path):
     assert not part.missing
 
 
-def test_a_table_stays_where_several_threads_have_trained(tmp_path):
-    """Torch may be about to call the hooks in it, and frees what calls them once another takes its place."""
-    model = nn.Linear(4, 1)
-    with ThreadPoolExecutor(1) as other, capture(tmp_path, model=model, level="mix"):
-        model(torch.ones(2, 4)).sum().backward()
-        other.submit(lambda: model(torch.ones(2, 4)).sum().backward()).result()
+def test_a_swap_of_a_large_model_in_a_step_takes_one_look_at_each_parameter(tmp_path, monkeypatch):
+    looks = []
+    original = HookedParameter.is_of
+    monkeypatch.setattr(HookedParameter, "is_of", lambda hooked, tensor: looks.append(1) or original(hooked, tensor))
+    model = nn.Sequential(*[nn.Linear(1, 1) for _ in range(50)])
 
-    assert [len(parameter._post_accumulate_grad_hooks) for parameter in model.parameters()] == [0, 0]
+    with capture(tmp_path, model=model, level="mix"):
+        looks.clear()
+        model.double()
+
+    assert len(looks) <= 4 * 100
+
+
+def test_a_mode_of_the_user_s_does_not_see_what_is_done_at_a_swap(tmp_path):
+    class Counting(TorchFunctionMode):
+        calls = 0
+
+        def __torch_function__(self, function, types, args=(), kwargs=None):
+            self.calls += 1
+            return function(*args, **(kwargs or {}))
+
+    def calls(model):
+        with Counting() as mode:
+            model.double()
+        return mode.calls
+
+    alone = calls(nn.Linear(4, 4))
+    model = nn.Linear(4, 4)
+    with capture(tmp_path, model=model, level="mix"):
+        recorded = calls(model)
+
+    assert recorded == alone
 
 
 def test_a_parameter_that_torch_drops_the_hooks_of_is_told(tmp_path):
@@ -135,4 +158,4 @@ def test_hooks_of_the_user_that_were_there_stay(tmp_path):
 
     assert len(called) == 3
     handle.remove()
-    assert model.bias._post_accumulate_grad_hooks is None
+    assert not model.bias._post_accumulate_grad_hooks

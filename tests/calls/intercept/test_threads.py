@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import threading
+import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 import torch
@@ -73,23 +76,76 @@ def test_steps_may_end_while_another_thread_trains(tmp_path):
     assert len(open_run(tmp_path).parts) == 60
 
 
-def test_a_parameter_keeps_its_table_of_hooks_from_step_to_step(tmp_path):
+def test_a_parameter_keeps_its_table_of_hooks(tmp_path):
     """A backward in another thread may be about to call the hooks in it: torch frees what another table replaces."""
     model = nn.Linear(4, 4)
-    debugger = PrecisionDebugger(dump_path=tmp_path, level="mix")
     tables = []
-    for _ in range(2):
-        debugger.start(model=model)
-        tables += [parameter._post_accumulate_grad_hooks for parameter in model.parameters()]
-        model(torch.ones(1, 4)).sum().backward()
-        debugger.stop()
-        debugger.step()
-        tables += [parameter._post_accumulate_grad_hooks for parameter in model.parameters()]
-    debugger.close()
+    for run in range(2):
+        debugger = PrecisionDebugger(dump_path=tmp_path / str(run), level="mix")
+        for _ in range(2):
+            debugger.start(model=model)
+            tables += [parameter._post_accumulate_grad_hooks for parameter in model.parameters()]
+            model(torch.ones(1, 4)).sum().backward()
+            debugger.stop()
+            debugger.step()
+            tables += [parameter._post_accumulate_grad_hooks for parameter in model.parameters()]
+        debugger.close()
 
     assert None not in tables
     assert {id(table) for table in tables[::2]} == {id(tables[0])}
     assert {id(table) for table in tables[1::2]} == {id(tables[1])}
+
+
+def test_recordings_may_follow_one_another_while_another_thread_runs_backward(tmp_path):
+    model, is_over = nn.Sequential(*[nn.Linear(2, 2) for _ in range(30)]), threading.Event()
+    loss = model(torch.ones(1, 2)).sum()
+
+    def train():
+        while not is_over.is_set():
+            loss.backward(retain_graph=True)
+
+    other = threading.Thread(target=train)
+    other.start()
+    for run in range(30):
+        debugger = PrecisionDebugger(dump_path=tmp_path / str(run), level="L0")
+        debugger.start(model=model)
+        time.sleep(0.01)
+        debugger.stop()
+        debugger.step()
+        debugger.close()
+    is_over.set()
+    other.join()
+
+
+def test_hooks_of_the_user_s_are_called_while_ours_come_and_go(tmp_path):
+    model, is_over, called = nn.Linear(2, 2), threading.Event(), Counter()
+    for number in range(3):
+        for parameter in model.parameters():
+            parameter.register_post_accumulate_grad_hook(lambda _, number=number: called.update([number]))
+    passes, loss = [], model(torch.ones(1, 2)).sum()
+
+    def train():
+        while not is_over.is_set():
+            loss.backward(retain_graph=True)
+            passes.append(1)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        other = threading.Thread(target=train)
+        other.start()
+        debugger = PrecisionDebugger(dump_path=tmp_path, level="L0")
+        for _ in range(100):
+            debugger.start(model=model)
+            debugger.stop()
+            debugger.step()
+        is_over.set()
+        other.join()
+        debugger.close()
+    finally:
+        sys.setswitchinterval(interval)
+
+    assert called == {number: 2 * len(passes) for number in range(3)}
 
 
 def test_a_thread_has_no_parent_from_an_earlier_step(tmp_path):

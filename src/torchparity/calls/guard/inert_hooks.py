@@ -5,12 +5,15 @@ from __future__ import annotations
 import functools
 import sys
 import weakref
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, repeat
 from typing import Any, NamedTuple
 
 import torch
 from torch import nn
+
+_exhaust = functools.partial(deque[object], maxlen=0)  # goes through an iterator without a step of Python
 
 
 class Hook:
@@ -60,9 +63,8 @@ class HiddenHooks:
         """Put them where they were, among the hooks of others that are still there."""
         for hooks, entries, ours in self._tables:
             others = dict(hooks)
-            hooks.clear()
-            hooks.update((key, value) for key, value in entries if key in ours or key in others)
-            hooks.update(others)
+            before = {key: value for key, value in entries if key in ours or key in others}
+            _exchange(hooks, others, {**before, **others})
 
 
 def _tables_with_ours(module: nn.Module) -> Iterator[_Table]:
@@ -137,17 +139,23 @@ def _are_of(handle: Any, tables: Sequence[Any]) -> bool:
 class ParameterTable(OrderedDict[int, Any]):
     """A table of hooks on a parameter that had none before ours.
 
-    It stays with the parameter while we record: where another takes its place torch frees what calls the hooks in it,
-    and a backward in another thread may be about to do so. One that stays behind empty makes torch ignore all hooks
-    that come after the parameter is swapped for another.
+    It stays when the recording is over, empty, as torch leaves one too. Where another takes its place, even later,
+    torch frees what calls the hooks in it, and a backward in another thread may be about to do so.
     """
 
 
 def remove_empty_table(tensor: Any) -> None:
-    """Leave a tensor as it was, without the table that was made for our hooks, unless others use it."""
+    """Leave a tensor that is to be swapped as it would be without us: with a table its later hooks are ignored."""
     table = tensor._post_accumulate_grad_hooks
     if isinstance(table, ParameterTable) and not table:
         tensor._post_accumulate_grad_hooks = None
+
+
+def has_hooks_of_others(tensor: Any) -> bool:
+    """Tell whether a tensor has a table of hooks that was not made for ours, or hooks of others in it."""
+    table = tensor._post_accumulate_grad_hooks
+    is_ours = table is None or isinstance(table, ParameterTable)
+    return not is_ours or any(not isinstance(hook, Hook) for hook in (table or {}).values())
 
 
 class HookedParameter:
@@ -156,22 +164,24 @@ class HookedParameter:
     One that was taken off can be put on again, as those of a `HookedModule`.
     """
 
-    __slots__ = ("_handle", "_hook", "_identity")
+    __slots__ = ("_handle", "_hook", "identity")
 
     def __init__(self, parameter: nn.Parameter, hook: Hook) -> None:
-        self._identity, self._hook = id(parameter), hook
+        self.identity, self._hook = id(parameter), hook
         self._register(parameter)
 
     def is_of(self, parameter: torch.Tensor) -> bool:
         """Tell whether it is this one; where it is gone, another may be at its address."""
+        if self.identity != id(parameter):
+            return False
         hooks: Any = parameter._post_accumulate_grad_hooks
-        return self._identity == id(parameter) and hooks is not None and self._handle.hooks_dict_ref() is hooks
+        return hooks is not None and self._handle.hooks_dict_ref() is hooks
 
     def put_on(self, parameter: Any) -> None:
         """Hook the parameter."""
         if self.is_of(parameter):
             parameter._post_accumulate_grad_hooks[self._handle.id] = self._hook
-            _go_first(self._hook, parameter._post_accumulate_grad_hooks)
+            _go_first(self._handle.id, parameter._post_accumulate_grad_hooks)
         else:  # it was swapped for another
             self._register(parameter)
 
@@ -182,11 +192,16 @@ class HookedParameter:
         if parameter._post_accumulate_grad_hooks is None:
             parameter._post_accumulate_grad_hooks = ParameterTable()
         self._handle: Any = parameter.register_post_accumulate_grad_hook(self._hook)
-        _go_first(self._hook, parameter._post_accumulate_grad_hooks)
+        _go_first(self._handle.id, parameter._post_accumulate_grad_hooks)
 
 
-def _go_first(hook: Hook, hooks: dict[int, Any]) -> None:
-    others = [(key, other) for key, other in hooks.items() if other is not hook]
-    for key, _ in others:  # torch goes by the order of insertion, not by that of an OrderedDict
-        del hooks[key]
-    hooks.update(others)
+def _go_first(key: int, hooks: dict[int, Any]) -> None:
+    """Put a hook before the others; torch goes by the order of insertion, not by that of an OrderedDict."""
+    others = dict(hooks)
+    others.pop(key, None)
+    _exchange(hooks, others, others)
+
+
+def _exchange(table: dict[int, Any], old: Iterable[int], new: Mapping[int, Any]) -> None:
+    """Remove some entries and add others with no chance for another thread, whose calls would miss them, in between."""
+    _exhaust(chain(map(table.pop, list(old), repeat(None)), map(table.__setitem__, list(new), list(new.values()))))

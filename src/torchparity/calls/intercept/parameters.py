@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-import weakref
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any
@@ -14,7 +12,8 @@ from torch.nn.parameter import is_lazy
 
 from torchparity.calls.audience import Attention
 from torchparity.calls.dispatcher import Dispatcher
-from torchparity.calls.guard.inert_hooks import Hook, HookedParameter, remove_empty_table
+from torchparity.calls.guard.boundary import guarded
+from torchparity.calls.guard.inert_hooks import Hook, HookedParameter
 
 
 class SwappedParameterError(Exception):
@@ -31,8 +30,6 @@ class ParameterHooks:
         self._dispatcher = dispatcher
         self._hooked: dict[tuple[int, str], dict[str, list[HookedParameter]]] = {}
         self._taken_off: dict[tuple[int, str], dict[str, list[HookedParameter]]] = {}  # those of the step before
-        self._modules: dict[int, weakref.ref[nn.Module]] = {}  # of all steps
-        self._threads: set[int] = set()  # in which gradients were accumulated
         self._lazy: dict[int, str] = {}  # modules whose parameters are made by their first call
         self._events: dict[str, dict[str, int]] = {}
         self.only_called = False  # gradients of modules that were not called in this step do not matter
@@ -43,19 +40,19 @@ class ParameterHooks:
         They may be frozen when the step begins, or another tensor later; a lazy module has them after its first call.
         """
         hooked = self._hooked.setdefault((id(module), name), {})
-        self._modules[id(module)] = weakref.ref(module)
         before = self._taken_off.get((id(module), name), {})
-        for parameter_name, parameter in module._parameters.items():
-            if parameter is None:
-                continue
-            handles = hooked.setdefault(parameter_name, [])  # several take turns under functional_call
-            if any(handle.is_of(parameter) for handle in handles):
-                continue
-            is_unmade: bool = is_lazy(parameter)
-            if is_unmade:
-                self._lazy[id(module)] = name
-            elif parameter.requires_grad and parameter.is_leaf:
-                handles.append(self._hook(parameter, name, parameter_name, before.get(parameter_name, ())))
+        failures = self._dispatcher.boundary.failures
+        with torch._C.DisableTorchFunction():  # of a parameter of the user's own kind, which may refuse
+            for parameter_name, parameter in list(module._parameters.items()):
+                if parameter is None:
+                    continue
+                several = hooked.setdefault(parameter_name, [])  # they take turns under functional_call
+                is_unmade: bool = is_lazy(parameter)
+                if is_unmade:
+                    self._lazy[id(module)] = name
+                elif not any(each.is_of(parameter) for each in several) and parameter.requires_grad:
+                    place = name, parameter_name
+                    guarded(failures, name, self._hook, parameter, place, several, before.get(parameter_name, ()))
 
     def hook_again(self, module: nn.Module, name: str) -> None:
         """Hook what a module that is hooked already has got since."""
@@ -68,27 +65,22 @@ class ParameterHooks:
             self.hook(module, self._lazy.pop(id(module)))
 
     def remove(self) -> None:
-        """Take our hooks off; the tables that were made for them stay until `remove_tables`."""
-        for of_module in self._hooked.values():
+        """Take our hooks off."""
+        hooked_before, self._hooked = self._hooked, {}
+        for of_module in hooked_before.values():
             for hooked in chain.from_iterable(of_module.values()):
                 hooked.take_off()
-        if self._hooked:
-            self._taken_off, self._hooked = self._hooked, {}
+        self._taken_off = hooked_before or self._taken_off
         self._lazy.clear()
-
-    def remove_tables(self) -> None:
-        """Leave parameters as they were before the recording, unless several threads train them."""
-        modules = [module for reference in self._modules.values() if (module := reference()) is not None]
-        for parameter in chain.from_iterable(module._parameters.values() for module in modules):
-            if parameter is not None and len(self._threads) < 2:
-                remove_empty_table(parameter)
-        self._modules.clear()
 
     def hooks_on(self, tensors: Sequence[torch.Tensor]) -> Iterator[tuple[str, HookedParameter, torch.Tensor]]:
         """Yield our hooks on some tensors, with the names of their modules."""
+        by_identity = {id(tensor): tensor for tensor in tensors}
         for (_, name), of_module in self._hooked.items():
             for hooked in chain.from_iterable(of_module.values()):
-                yield from ((name, hooked, tensor) for tensor in tensors if hooked.is_of(tensor))
+                tensor = by_identity.get(hooked.identity)
+                if tensor is not None and hooked.is_of(tensor):
+                    yield name, hooked, tensor
 
     def note_swapped(self, name: str) -> None:
         """Note that a parameter of a module has lost all hooks, ours too."""
@@ -98,13 +90,21 @@ class ParameterHooks:
         self._events.clear()
 
     def _hook(
-        self, parameter: nn.Parameter, name: str, parameter_name: str, before: Sequence[HookedParameter]
-    ) -> HookedParameter:
+        self,
+        parameter: nn.Parameter,
+        place: tuple[str, str],
+        several: list[HookedParameter],
+        before: Sequence[HookedParameter],
+    ) -> None:
+        """Hook a parameter at a place, which is the names of its module and its own; add it to `several` there."""
+        if not parameter.is_leaf:
+            return
         for hooked in before:
             if hooked.is_of(parameter):
                 hooked.put_on(parameter)
-                return hooked
-        return HookedParameter(parameter, self._accumulated(name, parameter_name))
+                several.append(hooked)
+                return
+        several.append(HookedParameter(parameter, self._accumulated(*place)))
 
     def _accumulated(self, name: str, parameter_name: str) -> Hook:
         def accumulated(leaf: torch.Tensor) -> None:
@@ -113,7 +113,6 @@ class ParameterHooks:
         return Hook(accumulated)
 
     def _tell(self, name: str, parameter_name: str, leaf: Any) -> None:
-        self._threads.add(threading.get_ident())
         events = self._events.setdefault(name, {})
         event = events.get(parameter_name, 0)
         events[parameter_name] = event + 1
