@@ -96,6 +96,36 @@ def test_a_parameter_keeps_its_table_of_hooks(tmp_path):
     assert {id(table) for table in tables[1::2]} == {id(tables[1])}
 
 
+def test_a_recording_that_ends_while_a_thread_is_in_a_module_leaves_it_no_mode(tmp_path):
+    inside, is_over = threading.Event(), threading.Event()
+
+    class Waits(nn.Module):
+        def forward(self, x):
+            inside.set()
+            is_over.wait(60)
+            return x + 1
+
+    def call():
+        result = model(torch.ones(2))
+        return result, torch._C._len_torch_function_stack()
+
+    model = Waits()
+    debugger = PrecisionDebugger(dump_path=tmp_path, level="mix")
+    with ThreadPoolExecutor(1) as pool:
+        debugger.start(model)
+        running = pool.submit(call)
+        inside.wait(60)
+        debugger.stop()
+        debugger.step()
+        debugger.close()
+        is_over.set()
+        result, modes = running.result()
+
+    assert modes == 0
+    assert torch.equal(result, torch.full((2,), 2.0))
+    assert not model._forward_hooks and not model._forward_hooks_with_kwargs and not model._forward_pre_hooks
+
+
 def test_recordings_may_follow_one_another_while_another_thread_runs_backward(tmp_path):
     model, is_over = nn.Sequential(*[nn.Linear(2, 2) for _ in range(30)]), threading.Event()
     loss = model(torch.ones(1, 2)).sum()

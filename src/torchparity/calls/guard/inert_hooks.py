@@ -125,9 +125,11 @@ class HookedModule:
             self._before.id in module._forward_pre_hooks and self._after.id in module._forward_hooks
         )
 
-    def take_off(self) -> None:
+    def take_off(self, *, but_the_last: bool = False) -> None:
+        """Take both hooks off; `but_the_last` leaves the one after its calls, for one that is under way."""
         self._before.remove()
-        self._after.remove()
+        if not but_the_last:
+            self._after.remove()
 
 
 def _are_of(handle: Any, tables: Sequence[Any]) -> bool:

@@ -18,8 +18,8 @@ from torchparity.calls.dispatcher import Dispatcher
 from torchparity.calls.guard.boundary import guarded
 from torchparity.calls.guard.frames import Place, Stack
 from torchparity.calls.guard.inert_hooks import Hook, HookedModule
-from torchparity.calls.guard.mode_stack import is_on, put_below, take_off
 from torchparity.calls.intercept.apis import ApiMode
+from torchparity.calls.intercept.brought_modes import BroughtModes
 from torchparity.calls.intercept.module_names import ModuleNames, Named, WeakModels, named_modules, takes_hooks
 from torchparity.calls.intercept.parameters import ParameterHooks
 from torchparity.calls.listener import Interest
@@ -63,7 +63,7 @@ class ModuleInterceptor:
     """
 
     def __init__(self, dispatcher: Dispatcher, mode: ApiMode, *, is_heard: bool = False) -> None:
-        self._dispatcher, self._mode, self._is_heard = dispatcher, mode, is_heard
+        self._dispatcher, self._is_heard = dispatcher, is_heard
         self._thread, self._attached_in = _Thread(), 0
         self.is_paused = False
         self._counted_elsewhere = ""
@@ -73,6 +73,7 @@ class ModuleInterceptor:
         self._audiences: dict[str, Audience] = {}
         self._hooked: list[HookedModule] = []
         self._taken_off: dict[tuple[int, str], HookedModule] = {}  # by module and name: those of the step before
+        self._brought = BroughtModes(mode)
         self.parameters = ParameterHooks(dispatcher)
 
     def attach(self, models: nn.Module | Sequence[nn.Module]) -> None:
@@ -133,7 +134,7 @@ class ModuleInterceptor:
     def detach_calls(self) -> None:
         """Unhook calls; gradients of parameters still arrive."""
         for hooked in self._hooked:
-            hooked.take_off()
+            self._brought.take_off_hooks(hooked)
         if self._hooked:
             self._taken_off = {(id(hooked.reference()), hooked.name): hooked for hooked in self._hooked}
             self._hooked = []
@@ -161,6 +162,7 @@ class ModuleInterceptor:
         if hooked is None or hooked.reference() is not module:
             hooked = self._hooks(weakref.ref(module), name)
         hooked.put_on(module)
+        self._brought.note_hooked(module)
         self._hooked.append(hooked)
         if self._audience(name).listeners and has_gradients:
             self.parameters.hook(module, name)
@@ -234,9 +236,7 @@ class ModuleInterceptor:
     def _open(self, module: nn.Module, record: str, stack: Stack, frame: FrameType) -> _Open:
         opened = _Open(module, record, stack.innermost())
         if not self._thread.open and threading.get_ident() != self._attached_in:
-            opened.brought_mode = not is_on(self._mode)
-            if opened.brought_mode:
-                put_below(self._mode)
+            opened.brought_mode = self._brought.bring(module)
         self._thread.open.append(opened)
         self._dispatcher.nesting.enter_module(record, frame.f_code)
         return opened
@@ -291,6 +291,6 @@ class ModuleInterceptor:
     def _close_innermost(self) -> _Open:
         opened = self._thread.open.pop()
         if opened.brought_mode:
-            take_off(self._mode)
+            self._brought.take_back(opened.module)
         self._dispatcher.nesting.leave_module(opened.record)
         return opened
