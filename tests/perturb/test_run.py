@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from argparse import ArgumentParser
+from pathlib import Path
 
 import pytest
 
@@ -168,6 +169,32 @@ def test_the_log_names_each_call_that_was_left_out(tmp_path):
     left_out = "For Functional.linear.0.forward, its result depends on the order of the elements. Cancel perturbation."
     assert any(line.startswith("INFO torchparity: ") and line.endswith(left_out) for line in lines)
     assert "Cancel perturbation" not in done.stdout + done.stderr
+
+
+def test_the_log_is_never_the_script(tmp_path):
+    script = tmp_path / "train.py"
+    done = run(tmp_path, "--task", "free_benchmark", "--pert-mode", "bit_noise", "--log", str(script))
+
+    assert done.returncode == 2 and "is the script itself" in done.stderr
+    assert script.read_text() == SCRIPT
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_a_log_that_cannot_be_written_is_one_sentence(tmp_path):
+    done = run(tmp_path, "--task", "free_benchmark", "--pert-mode", "bit_noise", "--log", "/dev/full")
+
+    assert done.returncode == 0, done.stderr
+    assert "could not be written to /dev/full (no space left on device)" in done.stderr
+    assert "Traceback" not in done.stderr and "perturbed" in done.stderr
+
+
+def test_each_of_several_ranks_has_a_log(tmp_path, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    for rank in ("0", "1"):
+        monkeypatch.setenv("RANK", rank)
+        run(tmp_path, "--task", "free_benchmark", "--pert-mode", "bit_noise", "--log", str(tmp_path / "log.txt"))
+
+    assert sorted(file.name for file in tmp_path.glob("log*")) == ["log.rank0.txt", "log.rank1.txt"]
 
 
 def test_a_folder_in_the_place_of_a_table_is_refused_before_the_script_runs(tmp_path):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from torchparity.config import CaptureConfig
 from torchparity.errors import ParityError
 from torchparity.running.asked import Asked
+from torchparity.running.log_file import LogFile
 from torchparity.running.outcome import Keeping, Outcome, is_one_of_several_ranks
 from torchparity.running.script import Script, show_failure
 from torchparity.running.stopping import Stopping
@@ -32,6 +33,7 @@ def run_script(script: Script, asked: Asked) -> int:
     `SystemExit` passes through with whatever the script gave it.
     """
     config = asked.config()
+    log = None if asked.log is None else LogFile(asked.log, script.file)
     asked.make_room()
     had_folder = asked.folder.exists()
     outcome, stopping, threads = Outcome(), Stopping(), ScriptThreads()
@@ -48,7 +50,7 @@ def run_script(script: Script, asked: Asked) -> int:
         else:
             started[0].attach()
 
-    process, logs = os.getpid(), Keeping(outcome, asked.log)
+    process, logs = os.getpid(), Keeping(outcome, log)
     logs.attach()
     if asked.stop_after:
         stopping.attach()

@@ -9,10 +9,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from torchparity.errors import RunWriteError
-from torchparity.whole_file import reason_of
+from torchparity.running.log_file import LogFile
 
 _OWN = "torchparity: "
 
@@ -69,11 +67,10 @@ class Keeping(logging.Handler):
     All that it logs goes to a `file`, where one is given.
     """
 
-    def __init__(self, outcome: Outcome, file: Path | None) -> None:
+    def __init__(self, outcome: Outcome, file: LogFile | None) -> None:
         super().__init__(logging.WARNING)
-        self._outcome = outcome
+        self._outcome, self._file = outcome, file
         self._logger = logging.getLogger("torchparity")
-        self._file = None if file is None else _opened(file)
 
     def attach(self) -> None:
         self._logger.addHandler(self)
@@ -89,17 +86,8 @@ class Keeping(logging.Handler):
             self._logger.removeHandler(self._file)
             self._logger.setLevel(logging.NOTSET)
             self._file.close()
+            self._outcome.lines += [f"{_OWN}{sentence}" for sentence in self._file.lost_sentences()]
         self._logger.disabled = False  # a script that configures logging switches off the loggers it does not know
 
     def emit(self, record: logging.LogRecord) -> None:
         self._outcome.lines.append(record.getMessage())
-
-
-def _opened(file: Path) -> logging.Handler:
-    """Return a handler that writes a file; raise where it cannot be written."""
-    try:
-        handler = logging.FileHandler(file.expanduser().absolute(), mode="w", encoding="utf-8")
-    except OSError as error:
-        raise RunWriteError(file, reason_of(error)) from None
-    handler.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
-    return handler

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -15,6 +14,7 @@ from torchparity.recording.step.pending_step import PendingStep
 from torchparity.storage import SharedTensor
 
 _log = logging.getLogger("torchparity")
+_LONGEST_LINE = 1 << 16  # bytes that are read of a line
 
 
 class PerturbOutput:
@@ -59,7 +59,10 @@ class PerturbOutput:
 def _has_rows(table: Path) -> bool:
     """Tell whether a csv file has more lines than its header."""
     try:
+        if not table.is_file():
+            return False
         with table.open("rb") as lines:
-            return sum(1 for _ in itertools.islice(lines, 2)) > 1
+            lines.readline(_LONGEST_LINE)
+            return bool(lines.readline(_LONGEST_LINE))
     except OSError:  # opening the table for writing will say why
         return False
