@@ -128,11 +128,12 @@ def test_a_recording_that_ends_while_a_thread_is_in_a_module_leaves_it_no_mode(t
 
 def test_recordings_may_follow_one_another_while_another_thread_runs_backward(tmp_path):
     model, is_over = nn.Sequential(*[nn.Linear(2, 2) for _ in range(30)]), threading.Event()
-    loss = model(torch.ones(1, 2)).sum()
+    passes, loss = [], model(torch.ones(1, 2)).sum()
 
     def train():
         while not is_over.is_set():
             loss.backward(retain_graph=True)
+            passes.append(1)
 
     other = threading.Thread(target=train)
     other.start()
@@ -143,8 +144,13 @@ def test_recordings_may_follow_one_another_while_another_thread_runs_backward(tm
         debugger.stop()
         debugger.step()
         debugger.close()
+    before = len(passes)
+    while other.is_alive() and len(passes) < before + 2:  # it trains on: a freed hook would have ended the process
+        time.sleep(0.001)
     is_over.set()
     other.join()
+
+    assert len(passes) >= before + 2
 
 
 def test_hooks_of_the_user_s_are_called_while_ours_come_and_go(tmp_path):
