@@ -33,14 +33,26 @@ def programs_of(count: Any) -> Any:
 @triton.jit
 def device_chunk_of(count):
     """Return what `chunk_of` does, and the least chunk for a tensor that is not there."""
-    span = _CHUNK * _MOST_PROGRAMS
-    return tl.maximum((count + span - 1) // span, 1) * _CHUNK
+    return _least_chunks_of_each(_least_chunks(count)).to(tl.int64) * _CHUNK
 
 
 @triton.jit
 def device_programs_of(count):
-    chunk = device_chunk_of(count)
-    return (count + chunk - 1) // chunk
+    """Return what `programs_of` does, by a division of 32 bits: one of 64 bits is a long routine."""
+    least_chunks = _least_chunks(count)
+    of_each = _least_chunks_of_each(least_chunks)
+    return ((least_chunks + of_each - 1) // of_each).to(tl.int64)
+
+
+@triton.jit
+def _least_chunks(count):
+    return ((count + _CHUNK - 1) // _CHUNK).to(tl.uint32)
+
+
+@triton.jit
+def _least_chunks_of_each(least_chunks):
+    """Return how many of the least chunks each program of a tensor takes."""
+    return tl.maximum((least_chunks + _MOST_PROGRAMS - 1) // _MOST_PROGRAMS, 1)
 
 
 @triton.jit
