@@ -23,6 +23,7 @@ _REST = tl.constexpr(2048)  # elements at a time of what is no whole block, or i
 _GROUP, _SUMS, _COLUMNS = tl.constexpr(signs.GROUP), tl.constexpr(signs.SUMS), tl.constexpr(COLUMNS)
 _DOWN = tl.constexpr(2.0**-24)  # scales the numbers of a careful pass
 _VECTOR_OF_HALVES, _LEAST_OF_HALVES = tl.constexpr(halves.VECTOR), tl.constexpr(halves.LEAST)
+_COUNTS = tl.constexpr(4)  # words that hold three counts: blocks have powers of two
 _COUNTED = tl.constexpr(1024)  # elements that are looked at for nan and inf at a time
 _FLOAT16, _BFLOAT16 = tl.constexpr(chunks.FLOAT16), tl.constexpr(chunks.BFLOAT16)
 _SUM, _MAX, _ZEROS = tl.constexpr(fields.SUM), tl.constexpr(fields.MAX), tl.constexpr(fields.ZEROS)
@@ -65,7 +66,7 @@ def _blocks(
     """Add the blocks of a part of a chunk to the sums of a program."""
     GROUPS: tl.constexpr = BLOCK // _GROUP
     lanes = tl.arange(0, GROUPS)[:, None] * _GROUP + tl.arange(0, _GROUP)[None, :]
-    sums = tl.zeros([GROUPS, _COLUMNS], tl.float32)
+    sums = tl.zeros([GROUPS, _SUMS], tl.float32)
     for start in range(begin, end, BLOCK):
         inside = start + lanes < end
         pointers = elements(numbers, first + start + lanes, layout, STRIDED, VECTOR)
@@ -88,7 +89,7 @@ def _pass(
     VECTORS: tl.constexpr = _GROUP // VECTOR
     ROWS: tl.constexpr = _THREADS // VECTORS
     places = sign_matrix(place_words(), _COLUMNS)
-    sketch = tl.zeros([_COLUMNS], tl.float64)
+    sketch = tl.zeros([_SUMS], tl.float64)
     total = tl.zeros([ROWS, VECTORS], tl.float64)
     squares = tl.zeros([ROWS, VECTORS], tl.float64)
     largest = tl.full([ROWS, VECTORS], float("-inf"), tl.float32)
@@ -117,15 +118,15 @@ def _pass(
 @triton.jit
 def _store_sums(row, sketch, total, squares, largest, smallest, zeros, KIND: tl.constexpr):
     """Store a program's sums, several in one reduction; return the scale at which those that are lost can be found."""
-    two, columns = tl.arange(0, 2), tl.arange(0, _COLUMNS)
+    two, sums, counted = tl.arange(0, 2), tl.arange(0, _SUMS), tl.arange(0, _COUNTS)
     counts = zeros.to(tl.float64)
     fourfold = tl.join(tl.join(total, squares), tl.join(counts, counts))
     added = tl.sum(tl.reshape(fourfold, [_THREADS, 2, 2]), axis=0)
     extremes = tl.max(tl.reshape(tl.join(largest, -smallest), [_THREADS, 2]), axis=0)
     tl.store(row + _SUM + two[:, None] + two[None, :] * _ZEROS, added, mask=two[:, None] + two[None, :] < 2)
     tl.store(row + _MAX + two, tl.where(two == 0, extremes, -extremes).to(tl.float64))
-    tl.store(row + _NANS + columns, tl.zeros([_COLUMNS], tl.float64), mask=columns <= _NEGATIVE_INFS - _NANS)
-    tl.store(row + _SKETCH + columns, sketch, mask=columns < _SUMS)
+    tl.store(row + _NANS + counted, tl.zeros([_COUNTS], tl.float64), mask=counted <= _NEGATIVE_INFS - _NANS)
+    tl.store(row + _SKETCH + sums, sketch)
     difference = tl.sum(tl.sum(added - added, axis=0), axis=0) + tl.sum(sketch - sketch, axis=0)
     is_lost = difference != difference  # that of inf from itself is nan
     scale = _DOWN

@@ -13,7 +13,7 @@ import triton.language as tl
 from torchparity.kernels import signs
 from torchparity.kernels.triton_launch import chunks
 from torchparity.kernels.triton_launch.chunks import in_threads
-from torchparity.kernels.triton_launch.sketch_sums import COLUMNS, sketch_sums
+from torchparity.kernels.triton_launch.sketch_sums import sketch_sums
 from torchparity.kernels.triton_launch.strides import elements
 
 LEAST = 2.0**-82  # squares of bfloat16 numbers vanish in float32 where all are smaller, even when they are scaled
@@ -22,7 +22,7 @@ _BLOCK = tl.constexpr(chunks.BLOCK)
 _GROUP, _GROUPS = tl.constexpr(signs.GROUP), tl.constexpr(chunks.BLOCK // signs.GROUP)
 _VECTOR, _VECTORS = tl.constexpr(VECTOR), tl.constexpr(signs.GROUP // VECTOR)
 _ROWS = tl.constexpr(chunks.THREADS * VECTOR // signs.GROUP)  # that the threads load at a time
-_COLUMNS = tl.constexpr(COLUMNS)
+_SUMS = tl.constexpr(signs.SUMS)
 _UP = tl.constexpr(2.0**32)  # scales bfloat16
 _BFLOAT16 = tl.constexpr(chunks.BFLOAT16)
 
@@ -35,6 +35,17 @@ def _of_pairs(left, right, NAME: tl.constexpr, KIND: tl.constexpr):
     else:
         instruction: tl.constexpr = NAME + ".f16x2 $0, $1, $2;"
     return tl.inline_asm_elementwise(instruction, "=r,r,r", [left, right], dtype=left.dtype, is_pure=True, pack=2)
+
+
+@triton.jit
+def _as_float32(value, KIND: tl.constexpr):
+    """Convert a block: a bfloat16 is the upper half of a float32, which the compiler reaches by a detour."""
+    if KIND == _BFLOAT16:
+        instructions: tl.constexpr = "shl.b32 $0, $2, 16; and.b32 $1, $2, 0xffff0000;"
+        number = tl.inline_asm_elementwise(instructions, "=r,=r,r", [value], dtype=tl.float32, is_pure=True, pack=2)
+    else:
+        number = value.to(tl.float32)
+    return number
 
 
 @triton.jit
@@ -71,7 +82,7 @@ def whole_blocks_of_halves(
     """Add the first `whole` elements of a chunk, all of whole blocks, to sums; return those, sketch and extremes."""
     lanes = tl.arange(0, _GROUPS)[:, None] * _GROUP + tl.arange(0, _GROUP)[None, :]
     element = tl.bfloat16 if KIND == _BFLOAT16 else tl.float16
-    sums = tl.zeros([_GROUPS, _COLUMNS], tl.float32)
+    sums = tl.zeros([_GROUPS, _SUMS], tl.float32)
     high = tl.full([_ROWS, _GROUP], float("-inf"), element)
     low = tl.full([_ROWS, _GROUP], float("inf"), element)
     for start in range(0, whole, _BLOCK):
@@ -81,7 +92,7 @@ def whole_blocks_of_halves(
         low = _of_pairs(low, _joined_rows(value, "min", KIND), "min", KIND)
         zeros += _zeros(value, KIND)
         scaled = _of_pairs(value, tl.full(value.shape, _UP, value.dtype), "mul", KIND) if KIND == _BFLOAT16 else value
-        number = scaled.to(tl.float32)
+        number = _as_float32(scaled, KIND)
         total += tl.sum(tl.sum(in_threads(number, _VECTOR), axis=3).to(tl.float64), axis=0)
         squares += tl.sum(tl.sum(in_threads(number * number, _VECTOR), axis=3).to(tl.float64), axis=0)
     if KIND == _BFLOAT16:

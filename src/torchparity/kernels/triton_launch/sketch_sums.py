@@ -14,7 +14,7 @@ from torchparity.kernels.triton_launch import chunks
 from torchparity.kernels.triton_launch.sketch_signs import flipped, group_words
 
 COLUMNS = 16  # the fewest that a product of matrices has; the sketch needs half of them
-_GROUP = tl.constexpr(signs.GROUP)
+_GROUP, _SUMS = tl.constexpr(signs.GROUP), tl.constexpr(signs.SUMS)
 _FLOAT32, _FLOAT16 = tl.constexpr(chunks.FLOAT32), tl.constexpr(chunks.FLOAT16)
 
 
@@ -38,4 +38,5 @@ def sketch_sums(value, places, first, KIND: tl.constexpr):
         sums = tl.dot(value.to(tl.float16), places.to(tl.float16))
     else:
         sums = tl.dot(value.to(tl.bfloat16), places.to(tl.bfloat16))
-    return flipped(sums, group_words(first // _GROUP, value.shape[0]))
+    used, _ = tl.split(tl.permute(tl.reshape(sums, [value.shape[0], 2, _SUMS]), (0, 2, 1)))
+    return flipped(used, group_words(first // _GROUP, value.shape[0]))
