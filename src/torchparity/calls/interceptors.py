@@ -9,6 +9,7 @@ from typing import Any
 
 from torch import nn
 
+from torchparity.calls.bypass.cleared_gradients import ClearedGradients
 from torchparity.calls.bypass.compiled import CompiledRegions
 from torchparity.calls.bypass.cuda_graphs import CudaGraphs
 from torchparity.calls.bypass.fast_paths import FastPaths
@@ -39,9 +40,9 @@ class Interceptors:
         self._collectives = CollectiveInterceptor(dispatcher, self._apis)
         self._custom = CustomApis(dispatcher, self._apis)
         self._optimizers = OptimizerInterceptor(dispatcher, sees_calls=sees_apis)
-        self._fast_paths = FastPaths(self._apis)
+        self._traceable = (FastPaths(self._apis), ClearedGradients(self._apis))
         self._compiled = CompiledRegions(
-            dispatcher, self._apis, self._fast_paths, name_of=self._modules.name_of, hooked=self._hooked
+            dispatcher, self._apis, self._traceable, name_of=self._modules.name_of, hooked=self._hooked
         )
         self._cuda_graphs = CudaGraphs(dispatcher)
         self._guards = (ScriptingGuard(), PicklingGuard())  # against those who look at hooks
@@ -58,7 +59,8 @@ class Interceptors:
         self._dispatcher.boundary.run("start", self._dispatcher.memory.wrote_unseen, "start")
         self._compiled.attach()
         self._cuda_graphs.attach()
-        self._fast_paths.attach()
+        for patches in self._traceable:
+            patches.attach()
         self._optimizers.attach()
 
     def attach_model(self, model: nn.Module | Sequence[nn.Module]) -> None:
@@ -72,7 +74,8 @@ class Interceptors:
         self._dispatcher.boundary.run("stop", self._modules.close_interrupted, sys._getframe())
         self._compiled.detach()
         self._cuda_graphs.detach()
-        self._fast_paths.detach()
+        for patches in self._traceable:
+            patches.detach()
         self._dispatcher.nesting.leave_all()
         take_off(self._apis)
         self._collectives.detach()

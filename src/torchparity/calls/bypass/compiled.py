@@ -12,9 +12,9 @@ import functools
 import logging
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from types import FrameType
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import nn
@@ -22,7 +22,6 @@ from torch._C._dynamo.eval_frame import set_eval_frame
 from torch.overrides import TorchFunctionMode
 
 from torchparity.calls.audience import Attention
-from torchparity.calls.bypass.fast_paths import FastPaths
 from torchparity.calls.dispatcher import Dispatcher
 from torchparity.calls.guard.frames import who_calls
 from torchparity.calls.guard.inert_hooks import HiddenHooks
@@ -31,6 +30,14 @@ from torchparity.calls.guard.patches import Patches
 
 _log = logging.getLogger("torchparity")
 _ENTRANCE = "_maybe_set_eval_frame"
+
+
+class Bypass(Protocol):
+    """Patches of torch's functions that the compiler would trace."""
+
+    def attach(self) -> None: ...
+
+    def detach(self) -> None: ...
 
 
 class _Region(threading.local):
@@ -48,14 +55,14 @@ class CompiledRegions:
         self,
         dispatcher: Dispatcher,
         mode: TorchFunctionMode,
-        fast_paths: FastPaths,
+        traceable: Sequence[Bypass],
         *,
         name_of: Callable[[nn.Module], str | None],
         hooked: Callable[[], Iterable[nn.Module]],
     ) -> None:
         self._dispatcher, self._mode = dispatcher, mode
         self._name_of, self._hooked = name_of, hooked
-        self._fast_paths = fast_paths
+        self._traceable = traceable
         self._region = _Region()
         self._entrance, self._compile = Patches(), Patches()
         self._names: dict[str, None] = {}
@@ -124,7 +131,8 @@ class CompiledRegions:
         name = self._called(function, owner)
         self._region.frame, self._region.place = id(frame), take_off(self._mode)
         self._dispatcher.nesting.is_in_compiled = True
-        self._fast_paths.detach()
+        for patches in self._traceable:
+            patches.detach()
         self._region.hooks = HiddenHooks(self._hooked() if owner is None else owner.modules())
         if name not in self._names:
             self._names[name] = None
@@ -136,7 +144,8 @@ class CompiledRegions:
         self._put_hooks_back()
         self._dispatcher.memory.ran_unseen("torch.compile", only_backward=False)
         if self._is_listening:
-            self._fast_paths.attach()
+            for patches in self._traceable:
+                patches.attach()
             if place is not None:
                 put_back(self._mode, place)
 
