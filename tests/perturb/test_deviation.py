@@ -100,6 +100,33 @@ LAYOUTS = {
 }
 
 
+_BLOCK, _PROGRAMS = 2048, 2112  # of the kernel, by which its loops and what is left of them differ
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    "count",
+    [
+        1,
+        _BLOCK - 1,
+        _BLOCK,
+        _BLOCK + 1,
+        3 * _BLOCK,
+        *(_PROGRAMS * _BLOCK + more for more in (-1, 0, 1, 5 * _BLOCK + 7)),
+    ],
+)
+def test_a_device_passes_over_no_number(count, cuda):
+    original, perturbed = torch.ones(count, dtype=torch.bfloat16, device=cuda), torch.ones(count, device=cuda)
+    rest = count // _BLOCK * _BLOCK
+
+    for place in {0, count // 2, max(rest - 1, 0), min(rest, count - 1), count - 1}:
+        for value, expected in ((1.5, 0.5), (NAN, INF)):
+            perturbed[place] = value
+            assert largest_deviation(original, perturbed).item() == expected
+        perturbed[place] = 1.0
+    assert largest_deviation(original, perturbed).item() == 0.0
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize(

@@ -19,21 +19,36 @@ def _beyond(value, floor):
 
 
 @triton.jit
+def _deviations(left, right, floor, CAREFUL: tl.constexpr):
+    """Return the deviations of a block of numbers; where no care is taken, nan of those that are not finite."""
+    left, right = left.to(tl.float32), right.to(tl.float32)
+    distance = tl.abs(_beyond(left, floor) - _beyond(right, floor))
+    deviation = distance / tl.maximum(tl.minimum(tl.abs(left), tl.abs(right)), floor)
+    if CAREFUL:
+        is_same = (left == right) | ((left != left) & (right != right))
+        deviation = tl.where(deviation == deviation, deviation, float("inf"))
+        deviation = tl.where(is_same, 0.0, deviation)
+    return deviation
+
+
+@triton.jit
 def _largest_of_part(original, perturbed, count, floor, BLOCK: tl.constexpr, CAREFUL: tl.constexpr):
-    """Return the largest deviation that one program finds; nan where it found nan or inf and takes no care."""
-    lanes = tl.arange(0, BLOCK)
+    """Return the largest deviation that one program finds; nan where it found nan or inf and takes no care.
+
+    Whole blocks are read without masks: of a count that may be any number a thread loads each number alone.
+    """
+    places = tl.arange(0, BLOCK)
+    first, step = tl.program_id(0).to(tl.int64) * BLOCK, tl.num_programs(0).to(tl.int64) * BLOCK
     best = tl.zeros([BLOCK], tl.float32)
-    for start in range(tl.program_id(0).to(tl.int64) * BLOCK, count, tl.num_programs(0) * BLOCK):
-        inside = start + lanes < count
-        left = tl.load(original + start + lanes, mask=inside, other=0.0).to(tl.float32)
-        right = tl.load(perturbed + start + lanes, mask=inside, other=0.0).to(tl.float32)
-        distance = tl.abs(_beyond(left, floor) - _beyond(right, floor))
-        deviation = distance / tl.maximum(tl.minimum(tl.abs(left), tl.abs(right)), floor)
-        if CAREFUL:
-            is_same = (left == right) | ((left != left) & (right != right))
-            deviation = tl.where(deviation == deviation, deviation, float("inf"))
-            deviation = tl.where(is_same, 0.0, deviation)
-        best = tl.maximum(best, deviation, propagate_nan=tl.PropagateNan.ALL)
+    for start in range(first, count - BLOCK + 1, step):
+        left, right = tl.load(original + start + places), tl.load(perturbed + start + places)
+        best = tl.maximum(best, _deviations(left, right, floor, CAREFUL), propagate_nan=tl.PropagateNan.ALL)
+    rest = count // BLOCK * BLOCK
+    if rest < count and rest % step == first:
+        inside = rest + places < count
+        left = tl.load(original + rest + places, mask=inside, other=0.0)
+        right = tl.load(perturbed + rest + places, mask=inside, other=0.0)
+        best = tl.maximum(best, _deviations(left, right, floor, CAREFUL), propagate_nan=tl.PropagateNan.ALL)
     return best
 
 
