@@ -199,6 +199,8 @@ class HookedParameter:
 
 def _go_first(key: int, hooks: dict[int, Any]) -> None:
     """Put a hook before the others; torch goes by the order of insertion, not by that of an OrderedDict."""
+    if len(hooks) == 1:
+        return
     others = dict(hooks)
     others.pop(key, None)
     _exchange(hooks, others, others)
