@@ -133,3 +133,20 @@ def test_a_compiled_function_that_clears_gradients_gives_what_it_gives_alone(tmp
         recorded = trained(model)
 
     assert torch.equal(alone, recorded)
+
+
+def test_the_wrapper_takes_its_arguments_by_name_as_torch_does(tmp_path, model, optimizer):
+    with capture(tmp_path, model=model):
+        torch.optim.Optimizer.zero_grad(self=optimizer, set_to_none=True)
+        nn.Module.zero_grad(self=model)
+
+    assert optimizer.param_groups[0].modes == [0]
+
+
+def test_a_recording_may_end_while_gradients_are_cleared(tmp_path, model):
+    recording = capture(tmp_path, model=model)
+    recording.__enter__()
+    model.parameters = lambda: [recording.__exit__(None, None, None)] and []
+    model.zero_grad()
+
+    assert not modes_of(ApiMode)

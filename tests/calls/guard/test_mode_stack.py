@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 
 import pytest
@@ -10,6 +11,7 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from torchparity import open_run
+from torchparity.calls.guard.mode_stack import put_below, take_off, without
 from torchparity.recording import PrecisionDebugger, capture
 
 
@@ -116,3 +118,37 @@ def test_a_mode_that_was_entered_meanwhile_stays(tmp_path):
     debugger.close()
 
     assert torch._C._len_torch_function_stack() == 0
+
+
+class _TimedOutError(Exception):
+    """Raised by the handler of an alarm."""
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers on this system")
+def test_an_alarm_while_our_mode_is_taken_off_leaves_the_user_s_modes(tmp_path):
+    """Whatever step of Python's it comes at: the default device of the training stays."""
+
+    def ring(*_):
+        raise _TimedOutError
+
+    class Passing(TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            return func(*args, **(kwargs or {}))
+
+    mode = Passing()
+    before = signal.signal(signal.SIGALRM, ring)
+    try:
+        with torch.device("meta"):
+            put_below(mode)
+            for number in range(300):
+                with pytest.raises(_TimedOutError):
+                    signal.setitimer(signal.ITIMER_REAL, 1e-4 + number * 1e-6)
+                    while True:
+                        with without(mode):
+                            pass
+                assert torch.ones(1).device.type == "meta"
+                put_below(mode)
+            take_off(mode)
+            assert torch._C._len_torch_function_stack() == 1
+    finally:
+        signal.signal(signal.SIGALRM, before)

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
-from torchparity.calls.guard.mode_stack import put_back, take_off
+from torchparity.calls.guard.mode_stack import take_off, without
 from torchparity.calls.guard.patches import Patches
 
 
@@ -33,15 +33,16 @@ class ClearedGradients:
         self._patches.end()
 
     def _without_mode(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        mode, patches = self._mode, self._patches
+
         @functools.wraps(original)
-        def zero_grad(owner: Any, set_to_none: bool = True) -> Any:
+        def zero_grad(self: Any, set_to_none: bool = True) -> Any:
             if torch.compiler.is_compiling() or not set_to_none:
-                return original(owner, set_to_none)
-            place = take_off(self._mode)
-            try:
-                return original(owner, set_to_none)
-            finally:
-                if place is not None:
-                    put_back(self._mode, place)
+                return original(self, set_to_none)
+            with without(mode):
+                cleared = original(self, set_to_none)
+            if not patches:  # the recording has ended meanwhile
+                take_off(mode)
+            return cleared
 
         return zero_grad

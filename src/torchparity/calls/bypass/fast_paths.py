@@ -19,7 +19,7 @@ from torch.overrides import TorchFunctionMode
 
 from torchparity.calls.guard.frames import who_calls
 from torchparity.calls.guard.inert_hooks import Hook
-from torchparity.calls.guard.mode_stack import put_back, take_off
+from torchparity.calls.guard.mode_stack import without
 from torchparity.calls.guard.patches import Patches
 
 _MODULES_THAT_CHECK = frozenset({"torch.nn.modules.transformer", "torch.nn.modules.activation"})
@@ -47,12 +47,8 @@ class FastPaths:
         def has_torch_function(arguments: Any) -> Any:
             if torch.compiler.is_compiling() or who_calls().f_globals.get("__name__") not in _MODULES_THAT_CHECK:
                 return original(arguments)
-            place = take_off(self._mode)
-            try:
+            with without(self._mode):
                 return original(arguments)
-            finally:
-                if place is not None:
-                    put_back(self._mode, place)
 
         return has_torch_function
 

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from itertools import chain, repeat, starmap
 from typing import TypeVar
 
 import torch
-from torch.overrides import TorchFunctionMode, _pop_mode, _push_mode
+from torch.overrides import TorchFunctionMode
 
 Mode = TypeVar("Mode", bound=TorchFunctionMode)
+_push: Callable[[TorchFunctionMode], None] = torch._C._push_on_torch_function_stack
+_exhaust = partial(deque[object], maxlen=0)  # goes through an iterator without a step of Python
 
 
 def is_on(mode: TorchFunctionMode) -> bool:
@@ -39,26 +46,43 @@ def take_off(mode: TorchFunctionMode) -> int | None:
 
     It is not within a call that it is just handing on, nor in a thread in which nothing was started.
     """
-    modes = _pop_all()
-    place = next((index for index, each in enumerate(modes) if each is mode), None)
+    place = _place_of(mode)
     if place is not None:
+        modes = modes_of(TorchFunctionMode)
         del modes[place]
-    _push_all(modes)
+        _exchange(modes)
     return place
 
 
 def put_back(mode: TorchFunctionMode, place: int) -> None:
-    """Put `mode` where it was."""
-    modes = _pop_all()
-    modes.insert(place, mode)
-    _push_all(modes)
+    """Put `mode` where it was, unless it is there."""
+    modes = modes_of(TorchFunctionMode)
+    if not any(each is mode for each in modes):
+        modes.insert(place, mode)
+        _exchange(modes)
 
 
-def _pop_all() -> list[TorchFunctionMode]:
-    modes = [_pop_mode() for _ in range(torch._C._len_torch_function_stack())]  # type: ignore[no-untyped-call]
-    return modes[::-1]
+@contextmanager
+def without(mode: TorchFunctionMode) -> Iterator[bool]:
+    """Take `mode` off this thread's stack meanwhile; yield whether it was on it."""
+    place = _place_of(mode)
+    try:
+        if place is not None:  # an interrupt may come as soon as it is off
+            take_off(mode)
+        yield place is not None
+    finally:
+        if place is not None:
+            put_back(mode, place)
 
 
-def _push_all(modes: list[TorchFunctionMode]) -> None:
-    for mode in modes:
-        _push_mode(mode)  # type: ignore[no-untyped-call]
+def _place_of(mode: TorchFunctionMode) -> int | None:
+    return next((place for place, each in enumerate(modes_of(TorchFunctionMode)) if each is mode), None)
+
+
+def _exchange(modes: list[TorchFunctionMode]) -> None:
+    """Let this thread's stack have these modes and no others.
+
+    No step of Python's comes in between: what a signal's handler raised there would leave the user without modes.
+    """
+    pops = repeat((), torch._C._len_torch_function_stack())
+    _exhaust(chain(starmap(torch._C._pop_torch_function_stack, pops), map(_push, modes)))

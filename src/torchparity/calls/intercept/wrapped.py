@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from torch.overrides import TorchFunctionMode
 
-from torchparity.calls.guard.mode_stack import put_back, take_off
+from torchparity.calls.guard.mode_stack import without
 from torchparity.calls.guard.nesting import Nesting
 
 
@@ -17,11 +17,9 @@ def inside_function(nesting: Nesting, mode: TorchFunctionMode) -> Iterator[bool]
 
     Our mode is off meanwhile, and other wrapped functions are silent.
     """
-    place = take_off(mode)
-    nesting.is_in_function = True
-    try:
-        yield place is not None
-    finally:
-        nesting.is_in_function = False
-        if place is not None:
-            put_back(mode, place)
+    with without(mode) as was_on:
+        nesting.is_in_function = True
+        try:
+            yield was_on
+        finally:
+            nesting.is_in_function = False
