@@ -14,6 +14,7 @@ from torchparity.naming import backward_of
 from torchparity.perturb.checking import add_all, check_sentences
 from torchparity.perturb.deviation import largest_deviation
 from torchparity.perturb.float_bits import unit_moved
+from torchparity.perturb.memory_layout import copied
 from torchparity.perturb.perturbations import Perturbation
 from torchparity.perturb.perturbing import Held, Perturbing, check_draws_nothing
 from torchparity.perturb.rerunning import RandomState, run_again
@@ -147,7 +148,7 @@ class BackwardCheck(Perturbing):
         if self._perturbation.moves_elements:
             return leaves, self._perturbation.perturbed(replace(held.subject, tensors=tensors))
         # Copies: a leaf that needs a gradient cannot be written in place.
-        return leaves, [tensor.clone() if tensor.requires_grad else tensor for tensor in tensors]
+        return leaves, [copied(tensor) if tensor.requires_grad else tensor for tensor in tensors]
 
 
 def _gradients(

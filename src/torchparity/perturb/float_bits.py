@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 
 import torch
 
+from torchparity.perturb.memory_layout import copied, is_plain, numbers_in_memory
 from torchparity.perturb.subject import CancelledError, Moved, Subject
 
 _INTEGERS = {
@@ -63,9 +64,18 @@ def bits_changed(tensor: torch.Tensor, change: BitChange) -> torch.Tensor:
     """Return a copy of a tensor with the bits of its normal numbers changed."""
     if tensor.is_complex():
         return torch.view_as_complex(bits_changed(torch.view_as_real(tensor.resolve_conj()), change))
-    limits = torch.finfo(tensor.dtype)
-    magnitude = tensor.abs()
+    tensor = tensor.resolve_neg()
+    if is_plain(tensor):
+        return _changed(tensor, change)
+    copy = copied(tensor)
+    numbers = numbers_in_memory(copy)
+    numbers.copy_(_changed(numbers, change))
+    return copy
+
+
+def _changed(numbers: torch.Tensor, change: BitChange) -> torch.Tensor:
+    limits = torch.finfo(numbers.dtype)
+    magnitude = numbers.abs()
     # The largest number has no neighbour; a nan compares as false.
     moves = (magnitude >= limits.tiny) & (magnitude < limits.max)
-    bits = tensor.resolve_neg().view(_INTEGERS[tensor.dtype])
-    return change(bits, moves).view(tensor.dtype)
+    return change(numbers.view(_INTEGERS[numbers.dtype]), moves).view(numbers.dtype)

@@ -14,6 +14,7 @@ from torchparity.calls import Call, Interest, Listener, attempted, text_of
 from torchparity.ops import Kind, Op
 from torchparity.perturb.apis.unsuitable import reason_against_api
 from torchparity.perturb.apis.writes import may_write
+from torchparity.perturb.memory_layout import copied
 from torchparity.perturb.perturbations import Perturbation
 from torchparity.perturb.rerunning import Autocasting, RandomState, run_again
 from torchparity.perturb.selected_calls import SelectedCalls
@@ -110,7 +111,7 @@ class Perturbing(Listener, ABC):
 
     def copied(self, tensor: torch.Tensor, *, is_written: bool) -> torch.Tensor:
         """Return what stands for a tensor of a call when the call is run again."""
-        return tensor.detach().clone() if is_written else tensor.detach()
+        return copied(tensor.detach()) if is_written else tensor.detach()
 
     def within(self, name: str, work: Callable[..., Any], *arguments: Any) -> Any:
         """Return what `work(*arguments)` returns; None, and the reason in the log, where it is cancelled or raises."""

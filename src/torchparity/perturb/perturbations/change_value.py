@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from torchparity.perturb.float_bits import check_has_floats
+from torchparity.perturb.memory_layout import copied, shares_elements
 from torchparity.perturb.subject import NOTHING_RAISED, CancelledError, Moved, Subject
 
 # Functions of the elements of one tensor in any order, by where their dimensions stand among the arguments.
@@ -98,7 +99,9 @@ def _exchanged(tensor: torch.Tensor, dimensions: tuple[int, ...]) -> torch.Tenso
         raise CancelledError("it has no two elements to exchange")
     first = tuple(0 if dimension in inside else slice(None) for dimension in range(tensor.dim()))
     last = tuple(-1 if dimension in inside else slice(None) for dimension in range(tensor.dim()))
-    copy = tensor.clone()
+    if shares_elements(tensor):
+        raise CancelledError("elements of its input share memory")
+    copy = copied(tensor)
     copy[first], copy[last] = tensor[last], tensor[first]
     return copy
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from torchparity.perturb.memory_layout import copied
 from torchparity.perturb.subject import NOTHING_RAISED, CancelledError, Moved, Subject
 
 
@@ -22,7 +23,7 @@ class NoChange:
     def perturbed(self, subject: Subject) -> list[torch.Tensor]:
         if not any(tensor.numel() for tensor in subject.tensors):
             raise CancelledError("its input is empty")
-        return [tensor.clone() for tensor in subject.tensors]
+        return [copied(tensor) for tensor in subject.tensors]
 
     def changed(self, value: Any) -> Any:
         return value

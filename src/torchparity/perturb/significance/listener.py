@@ -15,6 +15,7 @@ from torchparity.perturb.apis.unsuitable import NEEDS_DTYPE, needs_dtype
 from torchparity.perturb.checking import left_out_sentences
 from torchparity.perturb.findings import SharedTable
 from torchparity.perturb.float_bits import unit_moved
+from torchparity.perturb.memory_layout import copied
 from torchparity.perturb.perturbing import Held, Perturbing, check_draws_nothing, check_is_no_view, has_written
 from torchparity.perturb.selected_calls import SelectedCalls
 from torchparity.perturb.significance.estimate import Estimate, Spread, distance
@@ -85,7 +86,7 @@ class Significance(Perturbing):
         again = _Again(call, held, len(originals), is_written=is_written)
         truths = again.run(self._truth, held.subject.tensors)
         unit = unit_moved(self._noise.moved, held.subject)
-        repeated = again.results(self._noise, [tensor.clone() for tensor in held.subject.tensors])
+        repeated = again.results(self._noise, [copied(tensor) for tensor in held.subject.tensors])
         spreads = [
             Spread(originals[place], None if truths is None else truths[place], unit, repeated[place])
             for place in judged

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from torchparity.perturb.float_bits import bits_changed, check_has_bits, has_bits
+from torchparity.perturb.memory_layout import copied
 from torchparity.perturb.subject import NOTHING_RAISED, Moved, Subject
 
 _SEED = 0  # the same noise in every training
@@ -27,7 +28,7 @@ class LastBits:
 
     def perturbed(self, subject: Subject) -> list[torch.Tensor]:
         check_has_bits(subject)
-        return [bits_changed(tensor, self._moved) if has_bits(tensor) else tensor.clone() for tensor in subject.tensors]
+        return [bits_changed(tensor, self._moved) if has_bits(tensor) else copied(tensor) for tensor in subject.tensors]
 
     def changed(self, value: Any) -> Any:
         return value
