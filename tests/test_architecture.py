@@ -66,7 +66,9 @@ ALLOWED = {
         *("calls", "config", "devices", "errors", "kernels", "naming", "ops", "records", "storage", "tensors", "text"),
         *("overwrites", "perturb"),
     },
-    "running": {"calls", "config", "errors", "kernels", "recording", "storage", "tensors", "text", "whole_file"},
+    "running": {
+        *("calls", "config", "errors", "kernels", "perturb", "recording", "storage", "tensors", "text", "whole_file"),
+    },
     "integrations": {"calls", "config", "in_lockstep", "recording"},
     "comparing": {
         *("errors", "kernels", "naming", "overwrites", "plugins", "records", "report", "storage", "text", "version"),

@@ -205,3 +205,18 @@ def test_what_old_templates_have_for_other_tools_is_passed_over():
     assert capture_config(template).tensor.list == ["relu"]
     with pytest.raises(ConfigError, match=r"unknown field 'statistics\.file_format'"):
         capture_config({"statistics": {"file_format": "npy"}})
+
+
+@pytest.mark.parametrize(
+    ("field", "blocks"),
+    [
+        ("pert_mode", "'free_benchmark'"),
+        ("overflow_nums", "'overflow_check'"),
+        ("summary_mode", "'statistics' or 'tensor'"),
+    ],
+)
+def test_a_field_outside_of_its_block_is_told_where_it_belongs(field, blocks):
+    with pytest.raises(ConfigError) as raised:
+        capture_config({"task": "statistics", field: "md5"}, source="config.json")
+
+    assert str(raised.value) == f"config.json: field '{field}' belongs into the block {blocks}."

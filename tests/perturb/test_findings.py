@@ -11,13 +11,13 @@ from tests.support.perturbing import rows_in
 from tests.support.processes import ROOT
 from tests.support.rank_processes import WAIT_FOR_GLOO
 from torchparity.errors import ParityError
-from torchparity.perturb.findings import SharedTable
+from torchparity.perturb.findings import SharedTable, Table
 
 ADDING = """
 import sys
 from pathlib import Path
-from torchparity.perturb.findings import SharedTable
-table = SharedTable(Path(sys.argv[1]) / "free_benchmark.csv", ("rank", "text"))
+from torchparity.perturb.findings import SharedTable, Table
+table = SharedTable(Path(sys.argv[1]), Table("free_benchmark.csv", ("rank", "text")))
 for number in range(300):
     table.add([sys.argv[2], f"{number} " + "x" * 500])
 """
@@ -78,7 +78,7 @@ def test_every_rank_adds_to_one_file_and_collectives_are_left_alone(tmp_path):
 
 def test_a_later_training_adds_to_the_file(tmp_path):
     for number in range(2):
-        SharedTable(tmp_path / "free_benchmark.csv", ("number",)).add([number])
+        SharedTable(tmp_path, Table("free_benchmark.csv", ("number",))).add([number])
 
     assert [row["number"] for row in rows_in(tmp_path)] == ["0", "1"]
 
@@ -87,11 +87,11 @@ def test_a_folder_that_is_a_file_is_refused(tmp_path):
     (tmp_path / "file").write_text("")
 
     with pytest.raises(ParityError, match="cannot write"):
-        SharedTable(tmp_path / "file" / "free_benchmark.csv", ("number",))
+        SharedTable(tmp_path / "file", Table("free_benchmark.csv", ("number",)))
 
 
 def test_a_line_that_was_cut_off_takes_no_other_with_it(tmp_path):
-    table = SharedTable(tmp_path / "free_benchmark.csv", ("rank", "text"))
+    table = SharedTable(tmp_path, Table("free_benchmark.csv", ("rank", "text")))
     table.add([0, "first"])
     with table.path.open("ab") as file:
         file.write(b'1,"cut o')
@@ -107,17 +107,28 @@ def test_a_table_of_other_columns_is_left_alone(tmp_path):
     table.write_bytes(b"foo,bar\r\n1,2\r\n")
 
     with pytest.raises(ParityError, match="the table there has other columns"):
-        SharedTable(table, ("rank", "text"))
+        SharedTable(tmp_path, Table("free_benchmark.csv", ("rank", "text")))
 
     assert table.read_bytes() == b"foo,bar\r\n1,2\r\n"
+
+
+@pytest.mark.parametrize("before", [b"rank,text\n0,a\n", b"\xef\xbb\xbfrank,text\r\n0,a\r\n", b"rank,text"])
+def test_a_table_that_another_program_has_saved_is_gone_on_with(tmp_path, before):
+    (tmp_path / "free_benchmark.csv").write_bytes(before)
+
+    table = SharedTable(tmp_path, Table("free_benchmark.csv", ("rank", "text")))
+    table.add([1, "b"])
+
+    lines = table.path.read_text(encoding="utf-8-sig").splitlines()
+    assert lines[0] == "rank,text" and lines[-1] == "1,b"
 
 
 REFUSED = """
 import resource
 import sys
 from pathlib import Path
-from torchparity.perturb.findings import SharedTable
-table = SharedTable(Path(sys.argv[1]) / "free_benchmark.csv", ("rank", "text"))
+from torchparity.perturb.findings import SharedTable, Table
+table = SharedTable(Path(sys.argv[1]), Table("free_benchmark.csv", ("rank", "text")))
 table.add([0, "whole"])
 most = table.path.stat().st_size + 4
 resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))

@@ -29,9 +29,9 @@ print("trained")
 """
 
 
-def run(folder, *options):
+def run(folder, *options, source=SCRIPT):
     script = folder / "train.py"
-    script.write_text(SCRIPT)
+    script.write_text(source)
     command = [sys.executable, "-m", "torchparity", "run", *options, "-o", str(folder / "run"), str(script)]
     return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=120)
 
@@ -63,6 +63,37 @@ def test_a_check_of_nothing_exits_with_2(tmp_path, options, said):
     assert done.stdout == "trained\n"
     assert said in done.stderr
     assert done.returncode == 2
+
+
+def test_a_name_that_torch_has_not_ends_the_script_before_the_training(tmp_path):
+    done = run(tmp_path, "--task", "free_benchmark", "--scope", "Torch.matmull.0.forward")
+
+    assert done.stdout == ""
+    assert done.stderr.strip() == (
+        "torchparity: free_benchmark.scope: torch has no API for 'Torch.matmull.0.forward'. "
+        "Did you mean 'Torch.matmul.0.forward'?"
+    )
+    assert done.returncode == 2 and not (tmp_path / "run").exists()
+
+
+def test_a_table_of_other_columns_is_refused_before_the_script(tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "significance.csv").write_text("a,b\n")
+
+    done = run(tmp_path, "--task", "free_benchmark", "--significance", "2")
+
+    assert done.stdout == "" and done.returncode == 2
+    assert "significance.csv: the table there has other columns" in done.stderr
+    assert run(tmp_path, "--task", "free_benchmark", "--list", "sub").stdout == "trained\n"
+
+
+def test_a_part_of_a_name_that_is_doubted_is_doubted_before_the_training(tmp_path):
+    says_so = "import torch, sys\nprint('trains', file=sys.stderr, flush=True)\n"
+
+    done = run(tmp_path, "--task", "free_benchmark", "--list", "lineer", source=says_so)
+
+    doubt = "free_benchmark.list: no API of torch has 'lineer' in its name. Did you mean 'linear'?"
+    assert done.stderr.index(doubt) < done.stderr.index("trains")
 
 
 @pytest.mark.parametrize(("again", "rows"), [((), 4), (("--overwrite",), 2)])

@@ -298,8 +298,9 @@ def test_overwrite_begins_the_tables_anew(tmp_path):
     assert sizes == [1, 2, 1]
 
 
-def test_a_name_that_is_spelt_right_and_was_not_called_gets_no_hint(tmp_path, capsys):
-    with perturbing(tmp_path, pert_mode="bit_noise", list=["matmul"]):
-        torch.ones(2).mul(2)
+@pytest.mark.parametrize("text", ["matmul", "conv", "Functional.conv"])
+def test_a_name_that_is_spelt_right_and_was_not_called_gets_no_hint(tmp_path, capsys, text):
+    with perturbing(tmp_path, pert_mode="bit_noise", list=[text]):
+        torch.ones(2).mul(2).clone()
 
-    assert "never seen: matmul;" in capsys.readouterr().out
+    assert f"never seen: {text};" in capsys.readouterr().out

@@ -11,7 +11,7 @@ from typing import Any, TypeVar, get_args, get_type_hints
 import msgspec
 
 from torchparity.config.consistency import check_consistency
-from torchparity.config.refusals import bad_value, choices, unknown_field, wanted
+from torchparity.config.refusals import bad_value, choices, field_of_block, unknown_field, wanted
 from torchparity.config.settings import LARGEST_INDEX, CaptureConfig, CompareConfig, Indices, Size, offered
 from torchparity.errors import ConfigError
 
@@ -82,6 +82,9 @@ def _struct(kind: type[Settings], values: Any, source: str, where: str) -> Setti
     hints, required = _fields(kind)
     for key in values:
         if key not in hints:
+            blocks = [name for name, hint in hints.items() if key in getattr(hint, "__struct_fields__", ())]
+            if blocks:
+                raise field_of_block(source, _dotted(where, str(key)), blocks)
             raise unknown_field(source, str(key), _dotted(where, str(key)), offered(kind.__struct_fields__))
     for key in required:
         if key not in values:

@@ -14,6 +14,11 @@ def unknown_field(source: str, key: str, shown: str, fields: Collection[str]) ->
     return ConfigError(f"{source}: unknown field {shown!r}.{nearest(key, fields)} Fields here: {', '.join(fields)}.")
 
 
+def field_of_block(source: str, shown: str, blocks: Collection[str]) -> ConfigError:
+    """Return the error for a field that stands outside of the blocks that have it."""
+    return ConfigError(f"{source}: field {shown!r} belongs into the block {' or '.join(map(repr, blocks))}.")
+
+
 def bad_value(source: str, where: str, value: Any, must_be: str, options: tuple[Any, ...] = ()) -> ConfigError:
     """Return the error for a value that a field cannot have; of `options` the nearest is suggested."""
     hint = nearest(value, options) if isinstance(value, str) and options else ""

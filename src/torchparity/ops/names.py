@@ -95,18 +95,28 @@ def is_function_of_torch(name: str) -> bool:
     return any(function_called(api) is not None for api in apis)
 
 
+def is_in_a_name_of_torch(text: str) -> bool:
+    """Tell whether a function of torch has a text in its name, `conv` say, or is called so."""
+    return any(text.lower() in _lower_names(each) for each in _families_in(text)) or is_function_of_torch(text)
+
+
 def nearest_function(text: str) -> str:
     """Return " Did you mean 'x'?" for the function of torch whose name is closest to a text that is in none.
 
     Nothing where a name has the text, or where the text names a family of which there is no list.
     """
-    family, dot, _ = text.partition(".")
-    families = [each for each in _LISTED if not dot or each.lower() == family.lower()]
-    if not families or any(text.lower() in _lower_names(each) for each in families) or is_function_of_torch(text):
+    families = _families_in(text)
+    if not families or is_in_a_name_of_torch(text):
         return ""
     known = [name for each in families for name in _names_of_listed(each)]
     names = dict.fromkeys(name.partition(".")[2] for name in known)
     return nearest(text.rpartition(".")[2], [name for name in names if not name.startswith("_")])
+
+
+def _families_in(text: str) -> Sequence[str]:
+    """Return the families of which a function with this text in its name may be."""
+    family, dot, _ = text.partition(".")
+    return [each for each in _LISTED if not dot or each.lower() == family.lower()]
 
 
 @cache

@@ -1,4 +1,4 @@
-"""free_benchmark.csv: one file for all ranks, to which each adds whole lines."""
+"""The tables that task free_benchmark writes: one file for all ranks, to which each adds whole lines."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from torchparity.errors import RunWriteError
 from torchparity.text import counted
-from torchparity.whole_file import reason_of
+from torchparity.whole_file import reason_of, refuse_unwritable
 
 try:
     import fcntl
@@ -20,7 +20,37 @@ except ImportError:  # Windows, where adding to a file takes place under no lock
     fcntl = None  # type: ignore[assignment]
 
 
-TABLES = ("free_benchmark.csv", "significance.csv")  # to which a training adds its rows
+class Table(NamedTuple):
+    """A table: the name of its file, and its columns."""
+
+    file: str
+    columns: tuple[str, ...]
+
+
+DEVIATIONS = Table(
+    "free_benchmark.csv",
+    ("rank", "pert_mode", "stage", "step", "api_name", "max_rel", "dtype", "shape", "output_index"),
+)
+SIGNIFICANCE = Table(
+    "significance.csv",
+    ("rank", "step", "kind", "name", "calls", "bits", "precision", "condition", "error", "verdict", "worst_call"),
+)
+TABLES = (DEVIATIONS, SIGNIFICANCE)
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # which some programs put before the header
+
+
+def refuse_other_columns(folder: Path, table: Table) -> None:
+    """Raise where a folder has something else by the name of a table; its lines may end in either way."""
+    path, header = folder / table.file, _line(table.columns)
+    try:
+        with path.open("rb") as file:
+            first = file.readline(len(_BYTE_ORDER_MARK) + len(header) + 1)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise RunWriteError(path, reason_of(error)) from None
+    if first and first.removeprefix(_BYTE_ORDER_MARK).rstrip(b"\r\n") != header.rstrip(b"\r\n"):
+        raise RunWriteError(path, "the table there has other columns; move it away, or choose another folder")
 
 
 class SharedTable:
@@ -29,20 +59,18 @@ class SharedTable:
     Making it raises where it cannot be written; rows that cannot be written later are counted.
     """
 
-    def __init__(self, path: Path, header: Sequence[str]) -> None:
-        self.path = path
-        self._header = _line(header)
+    def __init__(self, folder: Path, table: Table) -> None:
+        self.path = folder / table.file
+        self._header = _line(table.columns)
         self.rows = 0  # that this process had to add
         self._lost, self._reason = 0, ""
+        refuse_unwritable(folder)
+        refuse_other_columns(folder, table)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(parents=True, exist_ok=True)
             self._append(b"")
-            with path.open("rb") as file:
-                first = file.read(len(self._header))
         except OSError as error:
-            raise RunWriteError(path, reason_of(error)) from None
-        if first != self._header:
-            raise RunWriteError(path, "the table there has other columns; move it away, or choose another folder")
+            raise RunWriteError(self.path, reason_of(error)) from None
 
     def add(self, row: Sequence[Any]) -> None:
         """Add a row."""

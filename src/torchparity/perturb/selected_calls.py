@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from torchparity.calls import Call
 from torchparity.errors import nearest
 from torchparity.naming import forward_of, is_call_name
-from torchparity.ops import Op, is_function_of_torch, nearest_function
+from torchparity.ops import Op, is_in_a_name_of_torch, nearest_function
 
 
 class SelectedCalls:
@@ -69,7 +69,7 @@ class SelectedCalls:
                 yield f"free_benchmark.list: no API of torch has {asked!r} in its name.{hint}"
 
     def _nearest_to(self, name: str) -> str:
-        if is_function_of_torch(_function_in(name)):
+        if is_in_a_name_of_torch(_function_in(name)):
             return ""  # it is spelt right, and was not called
         return nearest_function(_function_in(name)) or nearest(name, (*self._seen, *self._functions))
 

@@ -12,13 +12,11 @@ from typing import Literal, NamedTuple
 import torch
 
 from torchparity.perturb.arriving import Arriving
-from torchparity.perturb.findings import SharedTable
+from torchparity.perturb.findings import DEVIATIONS, SharedTable
 from torchparity.perturb.thresholds import LearnedThresholds, Thresholds, threshold_of
 from torchparity.text import counted
 
 _log = logging.getLogger("torchparity")
-_FILE = "free_benchmark.csv"
-_HEADER = ("rank", "pert_mode", "stage", "step", "api_name", "max_rel", "dtype", "shape", "output_index")
 _MOST_WAITING = 512  # deviations that are sent for together
 Stage = Literal["forward", "backward"]
 
@@ -58,7 +56,7 @@ class Verdicts:
 
     def open(self, folder: Path, rank: int) -> None:
         """Make the file, or raise where it cannot be written."""
-        self._rank, self.table = rank, SharedTable(folder / _FILE, _HEADER)
+        self._rank, self.table = rank, SharedTable(folder, DEVIATIONS)
 
     def wants(self, api: str, name: str) -> bool:
         """Tell whether a call is to be judged."""

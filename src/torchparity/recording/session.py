@@ -85,6 +85,14 @@ class Session:
         if config.enable_dataloader:
             self._loader.attach()
 
+    def check_names(self) -> list[str]:
+        """Raise for names that no call can have, before any is made; return sentences about doubtful ones."""
+        if self._perturbing is None:
+            return []
+        custom = self._interceptors.registered_names()
+        setup.check_perturbed_names(self._config, custom)
+        return list(self._perturbing.calls.doubtful(custom))
+
     def set_init_step(self, step: int) -> None:
         """Number the first step `step`."""
         if self._life is not Life.NEW:

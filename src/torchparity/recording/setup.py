@@ -104,7 +104,7 @@ def open_output(
     """Refuse names that cannot come up and a folder that cannot be written, before anything is recorded."""
     level, selection = level_of(config), recorder.selection
     if perturbing is not None:
-        check_names(config.free_benchmark.scope, level=level, modules=None, custom=custom)
+        check_perturbed_names(config, custom)
         for sentence in perturbing.calls.doubtful(custom):
             _log.warning("torchparity: %s", sentence)
         folder = Path(config.dump_path).expanduser().absolute()
@@ -118,6 +118,14 @@ def open_output(
     check_scope(selection.scope)
     output = Output(config, selection, level=level, rank=rank, environment=read_environment())
     return OverflowOutput(output, recorder, rank) if isinstance(recorder, OverflowRecorder) else output
+
+
+def check_perturbed_names(config: CaptureConfig, custom: Collection[str]) -> None:
+    """Raise `ConfigError` for a name in the scope of task free_benchmark that no call can have."""
+    try:
+        check_names(config.free_benchmark.scope, level=level_of(config), modules=None, custom=custom)
+    except ConfigError as error:
+        raise ConfigError(f"free_benchmark.scope: {error}") from None
 
 
 def check_model(model: Any, level: str) -> None:

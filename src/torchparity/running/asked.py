@@ -10,6 +10,7 @@ from pathlib import Path
 
 from torchparity.config import LARGEST_INDEX, CaptureConfig, RecordingLevel, RecordingTask, capture_config
 from torchparity.errors import ConfigError, RunExistsError, RunWriteError
+from torchparity.perturb.findings import DEVIATIONS, SIGNIFICANCE, TABLES, refuse_other_columns
 from torchparity.storage import remove_part
 from torchparity.storage.step_checksums import checksum_file
 from torchparity.whole_file import refuse_unwritable
@@ -17,7 +18,6 @@ from torchparity.whole_file import refuse_unwritable
 _SPAN = re.compile(r"(?P<first>\d{1,9})(?:-(?P<last>\d{1,9}))?", re.ASCII)
 _PART = re.compile(r"(?:step|rank)\d+", re.ASCII)
 _OF_APIS = ("overflow_check", "free_benchmark")
-_TABLES = ("free_benchmark.csv", "significance.csv")  # of all ranks, to which a training adds its rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,19 +86,21 @@ class Asked:
         _refuse_part_of_a_run(self.folder, self.output)
         if self.writes:
             refuse_unwritable(self.folder)
-        for table in (self.folder / name for name in _TABLES if self.task == "free_benchmark"):
-            if table.is_dir():
-                raise RunWriteError(table, "it is a folder, and a table of that name goes there")
+        for table in TABLES if self.task == "free_benchmark" else ():
+            if (self.folder / table.file).is_dir():
+                raise RunWriteError(self.folder / table.file, "it is a folder, and a table of that name goes there")
         rank = os.environ.get("RANK", "0")
         checksums = checksum_file(self.folder, int(rank) if rank.isdecimal() else 0)
         if self.overwrite:
-            for file in (checksums, *(self.folder / name for name in _TABLES if rank == "0")):
+            for file in (checksums, *(self.folder / table.file for table in TABLES if rank == "0")):
                 file.unlink(missing_ok=True)
             if self.task == "free_benchmark":
                 for part in self.folder.glob(f"step*/rank{rank}"):
                     remove_part(part, self.folder)
         elif checksums.exists() or any(self.folder.glob(f"step*/rank{rank}/dump.json")):
             raise RunExistsError(self.output)
+        elif self.task == "free_benchmark" and self.writes:
+            refuse_other_columns(self.folder, SIGNIFICANCE if self.perturbing.get("significance") else DEVIATIONS)
 
 
 def _checked_steps(text: str) -> list[str]:

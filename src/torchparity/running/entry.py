@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchparity.config import CaptureConfig
-from torchparity.errors import ParityError
+from torchparity.errors import ConfigError, ParityError
 from torchparity.running.asked import Asked
 from torchparity.running.log_file import LogFile
 from torchparity.running.outcome import Keeping, Outcome, is_one_of_several_ranks
 from torchparity.running.script import Script, show_failure
-from torchparity.running.stopping import Stopping
+from torchparity.running.stopping import NamesRefused, Stopping
 from torchparity.running.threads import ScriptThreads
 from torchparity.running.torch_import import TorchImport
 
@@ -44,11 +44,16 @@ def run_script(script: Script, asked: Asked) -> int:
 
         outcome.has_torch = True
         try:
-            started.append(ScriptRun(asked, outcome, stopping))
+            recording = ScriptRun(asked, outcome, stopping)
+            outcome.tell_now(recording.check_names())
+        except ConfigError as problem:  # said after hours of training it would be of no use
+            outcome.failures.append(str(problem))
+            raise NamesRefused from None
         except ParityError as problem:
             outcome.failures.append(str(problem))
         else:
-            started[0].attach()
+            started.append(recording)
+            recording.attach()
 
     process, logs = os.getpid(), Keeping(outcome, log)
     logs.attach()

@@ -44,16 +44,24 @@ class Outcome:
         """Put a sentence in front of the line that says what was recorded."""
         self.recorded = [f"{_OWN}{sentence}; {line.removeprefix(_OWN)}" for line in self.recorded]
 
+    def tell_now(self, sentences: Sequence[str]) -> None:
+        """Print what would come too late when the script is over."""
+        _print([f"{_OWN}{sentence}" for sentence in sentences])
+
     def tell(self, problems: Sequence[str], ended_after: int | None) -> None:
         """Print everything to stderr, what went wrong before what there is; the script was ended after a step."""
         sentences = [f"{_OWN}{sentence}" for sentence in (*self.failures, *problems)]
         lines = [*self.lines, *sentences, *self.recorded, *self.closing]
         if ended_after is not None:
             lines.append(f"{_OWN}the script was ended after step {ended_after}, as --stop-after asks.")
-        if is_one_of_several_ranks():
-            lines = [line.replace(_OWN, f"{_OWN}rank {os.environ.get('RANK', '0')}: ", 1) for line in lines]
-        with suppress(OSError, ValueError, AttributeError):  # nobody reads it, or the script has closed it
-            print(*(f"{line}\n" for line in lines), sep="", end="", file=sys.stderr, flush=True)  # noqa: T201
+        _print(lines)
+
+
+def _print(lines: Sequence[str]) -> None:
+    if is_one_of_several_ranks():
+        lines = [line.replace(_OWN, f"{_OWN}rank {os.environ.get('RANK', '0')}: ", 1) for line in lines]
+    with suppress(OSError, ValueError, AttributeError):  # nobody reads it, or the script has closed it
+        print(*(f"{line}\n" for line in lines), sep="", end="", file=sys.stderr, flush=True)  # noqa: T201
 
 
 def is_one_of_several_ranks() -> bool:

@@ -54,6 +54,10 @@ class ScriptRun:
         self._is_last_step_done = False
         self._is_over = False
 
+    def check_names(self) -> list[str]:
+        """Raise for names that no call can have; return sentences about doubtful ones."""
+        return self._session.check_names()
+
     def attach(self) -> None:
         self._made.attach()
         self._events.attach()

@@ -18,6 +18,13 @@ class LastStepDone(SystemExit):
         super().__init__(0)
 
 
+class NamesRefused(SystemExit):
+    """Ends a script that has hardly begun: what was asked for can never come."""
+
+    def __init__(self) -> None:
+        super().__init__(2)
+
+
 class Stopping:
     """Ends the script: its main thread may wait for the one that trains, and for ever."""
 

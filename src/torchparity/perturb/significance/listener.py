@@ -13,20 +13,19 @@ from torchparity.calls import Call, attempted
 from torchparity.perturb.apis.judged_results import is_judged
 from torchparity.perturb.apis.unsuitable import NEEDS_DTYPE, needs_dtype
 from torchparity.perturb.checking import left_out_sentences
-from torchparity.perturb.findings import SharedTable
+from torchparity.perturb.findings import SIGNIFICANCE, SharedTable
 from torchparity.perturb.float_bits import unit_moved
 from torchparity.perturb.memory_layout import copied
 from torchparity.perturb.perturbing import Held, Perturbing, check_draws_nothing, check_is_no_view, has_written
 from torchparity.perturb.selected_calls import SelectedCalls
 from torchparity.perturb.significance.estimate import Estimate, Spread, distance
 from torchparity.perturb.significance.noise import Float64, LastBits, raised
-from torchparity.perturb.significance.summary import HEADER, Entry, Summary
+from torchparity.perturb.significance.summary import Entry, Summary
 from torchparity.perturb.subject import CancelledError, Subject, call_tensors, tensors_of
 from torchparity.perturb.verdicts import Verdicts
 from torchparity.text import counted
 
 _log = logging.getLogger("torchparity")
-_FILE = "significance.csv"
 _MOST_SAID = 5
 
 
@@ -43,7 +42,7 @@ class Significance(Perturbing):
         self._worst: Entry | None = None  # API of all steps
 
     def open(self, folder: Path, rank: int) -> None:
-        self._rank, self._table = rank, SharedTable(folder / _FILE, HEADER)
+        self._rank, self._table = rank, SharedTable(folder, SIGNIFICANCE)
 
     def after(self, call: Call, state: Held, output: Any) -> None:
         """Run a call again with noise and add what that says to the step's summary."""

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from torchparity.naming import family_of, forward_of, is_module_name
 from torchparity.perturb.significance.estimate import Estimate
 
-HEADER = ("rank", "step", "kind", "name", "calls", "bits", "precision", "condition", "error", "verdict", "worst_call")
 _WORST_FIRST = ("wrong", "nan", "not deterministic", "ill-conditioned", "unknown", "sound")
 
 

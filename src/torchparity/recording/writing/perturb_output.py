@@ -26,7 +26,9 @@ class PerturbOutput:
         self, perturbing: Perturbing, folder: Path, rank: int, *, is_only_rank: bool = True, overwrite: bool = False
     ) -> None:
         self._perturbing, self._folder = perturbing, folder
-        tables = [folder / name for name in TABLES] if is_only_rank else []  # else others may have added rows already
+        tables = (
+            [folder / table.file for table in TABLES] if is_only_rank else []
+        )  # else others may have added rows already
         if overwrite and perturbing.writes_files:
             for table in tables:
                 table.unlink(missing_ok=True)
