@@ -10,6 +10,7 @@ from torchparity.comparing.judging.agreement import Searches, total_agreement
 from torchparity.comparing.judging.batch import batch_sizes, batch_verdict
 from torchparity.comparing.judging.evidence.coverage import Coverage
 from torchparity.comparing.judging.evidence.cut_off import CutOff, first_cut_off
+from torchparity.comparing.judging.evidence.damage import Damage, damage_of
 from torchparity.comparing.judging.evidence.dtypes import dtype_words
 from torchparity.comparing.judging.evidence.environment import (
     EnvironmentDifference,
@@ -43,14 +44,16 @@ NO_LIMITS = Limits()
 
 def judge(parts: Sequence[ComparedPart], coverage: Coverage, limits: Limits = NO_LIMITS) -> Verdict:
     """Return the verdict on two runs, with what to do about it; a remark names their devices."""
-    cut_off = first_cut_off(parts)
-    verdict = _judged(parts, coverage, limits, is_cut_off=cut_off is not None)
-    if cut_off is not None:
+    cut_off, damage = first_cut_off(parts), damage_of(parts)
+    verdict = _judged(parts, coverage, limits, has_all=cut_off is None and damage is None)
+    if damage is not None:
+        verdict = _of_damage(verdict, damage, parts, coverage)
+    elif cut_off is not None:
         verdict = _of_cut_off(verdict, cut_off, coverage, has_ranks=len({part.rank for part in parts}) > 1)
     first_step = min((part.step for part in parts), default=0)
     has_other_optimizer, is_foreach_once = coverage.optimizer_alone > 0, coverage.is_foreach_once
     advice = advice_on(verdict, first_step, has_other_optimizer=has_other_optimizer, is_foreach_once=is_foreach_once)
-    if cut_off is not None and cut_off.is_damaged and verdict.kind is Kind.CUT_OFF:
+    if damage is not None and verdict.first is None:
         advice = DAMAGED
     return _with_devices(msgspec.structs.replace(verdict, advice=advice), parts)
 
@@ -67,6 +70,29 @@ def _of_cut_off(verdict: Verdict, cut_off: CutOff, coverage: Coverage, *, has_ra
     return msgspec.structs.replace(verdict, kind=Kind.CUT_OFF, sentence=f"{said}; {agree}.")
 
 
+def _of_damage(verdict: Verdict, damage: Damage, parts: Sequence[ComparedPart], coverage: Coverage) -> Verdict:
+    """Return a verdict that says first which files are damaged, and blames nobody for what is lost with them."""
+    findings = [finding for finding in (verdict.first, *verdict.also) if finding is not None]
+    shown = [finding for finding in findings if damage.is_shown_all_the_same(finding)]
+    if shown:
+        sentence = verdict.sentence if shown[0] is verdict.first else _sentence(shown[0], parts)
+        told = msgspec.structs.replace(verdict, kind=shown[0].kind, first=shown[0], also=tuple(shown[1:]))
+        return msgspec.structs.replace(told, sentence=f"{damage.said()}; {sentence}")
+    if findings:
+        difference = (
+            f"{_place(findings[0], parts)}{findings[0].record} shows a difference, which what is lost may explain"
+        )
+    elif verdict.kind is Kind.AGREE:
+        records = counted(coverage.paired, "record")
+        difference = f"the {records} that could be read of both runs {'agrees' if coverage.paired == 1 else 'agree'}"
+    else:
+        difference = verdict.sentence.rstrip(".")
+    kind = Kind.UNKNOWN if findings or verdict.kind is Kind.UNKNOWN else Kind.CUT_OFF
+    return msgspec.structs.replace(
+        verdict, kind=kind, sentence=f"{damage.said()}; {difference}.", first=None, also=(), agreement=None
+    )
+
+
 def _with_devices(verdict: Verdict, parts: Sequence[ComparedPart]) -> Verdict:
     sides = (parts[0].candidate, parts[0].baseline) if parts else ()
     devices = devices_said(*(side.info.environment for side in sides)) if sides else ""
@@ -75,7 +101,7 @@ def _with_devices(verdict: Verdict, parts: Sequence[ComparedPart]) -> Verdict:
     return msgspec.structs.replace(verdict, remarks=(*verdict.remarks, devices))
 
 
-def _judged(parts: Sequence[ComparedPart], coverage: Coverage, limits: Limits, *, is_cut_off: bool) -> Verdict:
+def _judged(parts: Sequence[ComparedPart], coverage: Coverage, limits: Limits, *, has_all: bool) -> Verdict:
     if why := coverage.why_not():
         return Verdict(kind=Kind.UNKNOWN, sentence=f"The runs cannot be compared: {why}.")
     searches: dict[int, RankSearch] = {}
@@ -91,7 +117,7 @@ def _judged(parts: Sequence[ComparedPart], coverage: Coverage, limits: Limits, *
         if unexplained:
             return _cannot_tell(min(unexplained, key=lambda entry: (entry[1].step, entry[0]))[1], parts, coverage)
         return _agreement(parts, coverage, searches, [entry.finding for entry in placed], changes, limits)
-    if coverage.is_of_another_model and not is_cut_off:
+    if coverage.is_of_another_model and has_all:
         return _another_model(coverage, first)
     sizes = batch_sizes(searches) if _is_made_by_other_sizes(first, searches) else None
     if sizes is not None:
@@ -160,9 +186,13 @@ def _dtype_words(searches: Searches) -> str:
 
 
 def _sentence(finding: Finding, parts: Sequence[ComparedPart]) -> str:
-    where = f"step {finding.step}, rank {finding.rank}: " if len(parts) > 1 else ""
     by_checksum = any(part.mode == "checksums" for part in parts)
-    return finding_sentence(finding, by_checksum=by_checksum, where=where)
+    return finding_sentence(finding, by_checksum=by_checksum, where=_place(finding, parts))
+
+
+def _place(finding: Finding, parts: Sequence[ComparedPart]) -> str:
+    """Return the step and rank of a finding, where there are several."""
+    return f"step {finding.step}, rank {finding.rank}: " if len(parts) > 1 else ""
 
 
 def _first(placed: Sequence[Placed], searches: Searches) -> Finding | None:

@@ -27,7 +27,7 @@ class PartContent(msgspec.Struct):
     """The content of a part's record files.
 
     `missing` are the sentences of the writer about what it left out; `damage` has one for everything that cannot be
-    read. `is_cut_short` tells that a file of records is damaged, so that records are lost from some place on.
+    read, and `has_lost_records` tells that some of it is records, or what those were inside of.
     """
 
     info: RunInfo
@@ -36,7 +36,7 @@ class PartContent(msgspec.Struct):
     flow: DataFlow = msgspec.field(default_factory=DataFlow)
     missing: list[str] = msgspec.field(default_factory=list)
     damage: list[str] = msgspec.field(default_factory=list)
-    is_cut_short: bool = False
+    has_lost_records: bool = False
 
 
 def read_part(folder: Path, pkl: Path | None) -> PartContent:
@@ -50,16 +50,19 @@ def read_part(folder: Path, pkl: Path | None) -> PartContent:
         return PartContent(info, records, stacks, damage=damage)
     if not is_finished(folder):
         return _from_journal(folder)
-    content = PartContent(RunInfo())
+    content, has_head = PartContent(RunInfo()), False
     for path in (folder / name for name in ("dump.json", "debug.json")):
         if path.is_file():
             head, entries, is_whole = _document(path, content.damage)
-            content.is_cut_short |= not is_whole
-            content.info = _run_info(head)
-            content.missing += _missing(head)
-            if path.name == "dump.json" or not content.records:
+            is_first = not has_head
+            has_head = True
+            if is_first:
+                content.info = _run_info(head)
                 content.flow = DataFlow(entries if path.name == "dump.json" else (), head.get("origins"))
-            content.records |= _records(entries, path, content.damage, debug=path.name == "debug.json")
+            content.missing += _missing(head)
+            records = _records(entries, path, content.damage, debug=path.name == "debug.json")
+            content.has_lost_records |= not is_whole or len(records) < len(entries)
+            content.records |= records
     return content
 
 
@@ -103,6 +106,7 @@ def _from_journal(folder: Path) -> PartContent:
     head: dict[str, Any] = {}
     records: dict[str, Record] = {}
     problems: list[str] = []
+    has_lost_records = False
     for number, line in enumerate(whole, 1):
         try:
             entry = decode(line, path)
@@ -113,10 +117,11 @@ def _from_journal(folder: Path) -> PartContent:
                 records |= _records({str(name): record}, path, problems, debug=direction == "debug")
         except (DamagedFileError, ValueError, TypeError):
             problems.append(f"{path}: line {number} is damaged and was skipped.")
+            has_lost_records = True
     lost = "; the last one is cut off" if rest else ""
     recovered = f"{counted(len(records), 'record')} of it could be recovered"
     problems.append(f"{folder}: the recording ended before this step did; {recovered}{lost}.")
-    return PartContent(_run_info(head), records, damage=problems)
+    return PartContent(_run_info(head), records, damage=problems, has_lost_records=has_lost_records)
 
 
 def _records(entries: dict[str, Any], path: Path, problems: list[str], *, debug: bool) -> dict[str, Record]:

@@ -93,9 +93,10 @@ class RunPart:
             return True  # it may not be looked into, which is another problem
 
     @property
-    def is_cut_short(self) -> bool:
-        """True where the file of the records is damaged, so that records are lost from some place on."""
-        return self._content.is_cut_short
+    def has_lost_records(self) -> bool:
+        """True where its files of records are damaged: some are lost, or nobody knows what they were inside of."""
+        _ = self.construct
+        return self._content.has_lost_records
 
     @property
     def is_remote(self) -> bool:
@@ -135,7 +136,11 @@ class RunPart:
     @cached_property
     def construct(self) -> dict[str, str | None]:
         """Each record's enclosing module record, or None at the top."""
-        return read_construct(self.folder, self._content.damage)
+        damage = self._content.damage
+        known = len(damage)
+        construct = read_construct(self.folder, damage)
+        self._content.has_lost_records |= len(damage) > known
+        return construct
 
     @property
     def tells_origins(self) -> bool:

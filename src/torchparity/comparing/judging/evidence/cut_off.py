@@ -1,4 +1,4 @@
-"""A run that ended within a step while the other went on, or whose records are lost from some place on."""
+"""A run that ended within a step while the other went on."""
 
 from __future__ import annotations
 
@@ -24,13 +24,10 @@ class CutOff(msgspec.Struct, frozen=True, kw_only=True):
     error: str
     last: str  # record that was finished
     unfinished: int  # pairs of records of which one run alone has a result
-    is_damaged: bool  # its file of records; the run itself may have gone on
 
     def said(self, *, has_ranks: bool) -> str:
         """Return in a clause which run was cut off, and where."""
         where = f"step {self.step}, rank {self.rank}" if has_ranks else f"step {self.step}"
-        if self.is_damaged:
-            return f"The {self.side}'s file of the records of {where} is damaged"
         return f"The {self.side} was cut off in {where}{f' by {self.error}' if self.error else ''}"
 
 
@@ -49,15 +46,7 @@ def cut_off_of(part: ComparedPart) -> CutOff | None:
     last = finished[-1] if finished else ""
     unfinished = sum(_is_unfinished(pair.candidate, pair.baseline) for pair in part.pairs)
     error = errors[0] or errors[1] or ""
-    return CutOff(
-        side=side,
-        step=part.step,
-        rank=part.rank,
-        error=error,
-        last=last,
-        unfinished=unfinished,
-        is_damaged=run.is_cut_short,
-    )
+    return CutOff(side=side, step=part.step, rank=part.rank, error=error, last=last, unfinished=unfinished)
 
 
 def finished_in_both(
@@ -73,8 +62,6 @@ def finished_in_both(
 
 def _error(part: RunPart) -> str | None:
     """Return the name of the exception that cut a part off, "" of one that nobody saw; None of a whole part."""
-    if part.is_cut_short:
-        return ""
     found = [match[1] for sentence in part.missing if (match := re.search(_SENTENCE, sentence))]
     if found:
         return found[0]

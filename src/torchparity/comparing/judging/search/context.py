@@ -8,6 +8,7 @@ from functools import cached_property
 from torchparity.code_lines import code_lines
 from torchparity.comparing.judging.evidence.beyond_numbers import beyond_numbers
 from torchparity.comparing.judging.evidence.cut_off import cut_off_of, finished_in_both
+from torchparity.comparing.judging.evidence.damage import is_damaged
 from torchparity.comparing.judging.evidence.data_flow import DataFlow
 from torchparity.comparing.judging.evidence.dtypes import DifferingDtypes, differing_dtypes
 from torchparity.comparing.judging.evidence.expectations import Expectations
@@ -33,7 +34,7 @@ class PartContext:
         self.part, self.earlier, self.limits = part, earlier, limits
         self.step = part.step
         self.records, self.alone = judged_records(part.pairs, part.groups)
-        self.is_cut_off = cut_off_of(part) is not None
+        self.is_cut_off = cut_off_of(part) is not None or is_damaged(part.candidate, part.baseline)
         if self.is_cut_off:
             self.records = finished_in_both(self.records, part.candidate.records, part.baseline.records)
         self.by_name = {record.name: record for record in self.records}

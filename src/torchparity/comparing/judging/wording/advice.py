@@ -31,7 +31,7 @@ _ADDED_UP = (
     "leaves out, gradients that are accumulated, and hooks that change them."
 )
 _STATE = "The optimizers have different states here: load the same one into both, or record from the first step on."
-DAMAGED = "Copy the file again, or record this run again: nothing is known of what comes after."
+DAMAGED = "Copy the file again, or record this run again: nothing is known of what is lost."
 _ADVICE = {
     Kind.AGREE: "Nothing differs by more than rounding: if the training differs all the same, record later steps.",
     Kind.OPERATOR: _FORWARD,
