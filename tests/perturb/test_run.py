@@ -219,12 +219,25 @@ def test_a_log_that_cannot_be_written_is_one_sentence(tmp_path):
     assert "Traceback" not in done.stderr and "perturbed" in done.stderr
 
 
+def test_a_log_of_before_stays_where_the_recording_is_refused(tmp_path):
+    log, folder = tmp_path / "log.txt", tmp_path / "run" / "significance.csv"
+    log.write_text("of before\n")
+    folder.mkdir(parents=True)
+
+    done = run(tmp_path, "--task", "free_benchmark", "--pert-mode", "bit_noise", "--log", str(log))
+
+    assert done.returncode == 2 and done.stdout == ""
+    assert log.read_text() == "of before\n"
+
+
 def test_each_of_several_ranks_has_a_log(tmp_path, monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     for rank in ("0", "1"):
         monkeypatch.setenv("RANK", rank)
         run(tmp_path, "--task", "free_benchmark", "--pert-mode", "bit_noise", "--log", str(tmp_path / "log.txt"))
 
+    done = run(tmp_path, "--task", "free_benchmark", "--pert-mode", "bit_noise", "--log", "/dev/stderr")
+    assert "Perturbation is bit_noise of" in done.stderr
     assert sorted(file.name for file in tmp_path.glob("log*")) == ["log.rank0.txt", "log.rank1.txt"]
 
 

@@ -89,26 +89,30 @@ class SharedTable:
     def _append(self, line: bytes) -> None:
         file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o640)
         try:
-            with _locked(file):
+            with _locked(file) as is_alone:
                 size = os.fstat(file).st_size
                 line = _beginning(file, self._header) + line
                 try:
                     while line:
                         line = line[os.write(file, line) :]
                 except OSError:
-                    os.ftruncate(file, size)  # a part of a line is worse than none
+                    if is_alone:  # a part of a line is worse than none, and a line of another rank's worth more
+                        with suppress(OSError):
+                            os.ftruncate(file, size)
                     raise
         finally:
             os.close(file)
 
 
 @contextmanager
-def _locked(file: int) -> Iterator[None]:
-    """Hold a file for this process alone; some file systems have no locks, and adding is whole there too."""
+def _locked(file: int) -> Iterator[bool]:
+    """Hold a file for this process alone; yield whether that could be: some file systems have no locks."""
+    is_alone = False
     if fcntl is not None:
         with suppress(OSError):
             fcntl.flock(file, fcntl.LOCK_EX)
-    yield  # closing the file gives it back
+            is_alone = True
+    yield is_alone  # closing the file gives it back
 
 
 def _beginning(file: int, header: bytes) -> bytes:

@@ -35,6 +35,8 @@ def run_script(script: Script, asked: Asked) -> int:
     config = asked.config()
     log = None if asked.log is None else LogFile(asked.log, script.file)
     asked.make_room()
+    if log is not None:
+        log.begin()
     had_folder = asked.folder.exists()
     outcome, stopping, threads = Outcome(), Stopping(), ScriptThreads()
     started: list[ScriptRun] = []

@@ -23,10 +23,16 @@ class LogFile(logging.FileHandler):
                 raise ConfigError(f"--log {asked} is the script itself, which would be overwritten; name another file.")
         self._asked, self._lost, self._reason = asked, 0, ""
         try:
-            super().__init__(path, mode="w", encoding="utf-8")
+            super().__init__(path, mode="a", encoding="utf-8")
         except OSError as error:
             raise RunWriteError(path, reason_of(error)) from None
         self.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
+
+    def begin(self) -> None:
+        """Empty the file: nothing has refused the recording."""
+        if self.stream is not None:
+            with suppress(OSError):  # a device, or a pipe
+                self.stream.truncate(0)
 
     def handleError(self, record: logging.LogRecord) -> None:
         """Count a line that could not be written."""
@@ -47,5 +53,7 @@ class LogFile(logging.FileHandler):
 
 def _of_this_rank(path: Path) -> Path:
     rank = os.environ.get("RANK", "")
+    if path.exists() and not path.is_file():  # /dev/stderr, say
+        return path
     is_one_of_many = os.environ.get("WORLD_SIZE", "1") not in ("", "1") and rank.isdecimal()
     return path.with_stem(f"{path.stem}.rank{rank}") if is_one_of_many else path

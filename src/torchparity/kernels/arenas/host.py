@@ -52,7 +52,11 @@ class _Results:
 
 
 class HostArena:
-    """See `contract.Arena`; float32 only, checksums in the same pass."""
+    """See `contract.Arena`; float32 only, checksums in the same pass.
+
+    Compiled code reads the queue by its address and without the interpreter's lock: who adds while another thread
+    flushes must wait, as the measurement cache's lock sees to.
+    """
 
     dtypes = frozenset({"torch.float32"})
     is_zero_copy = True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from torchparity.ops import Kind, Op
+from torchparity.perturb.apis import function_of
 from torchparity.perturb.subject import has_plain_values
 
 _NUMBERS = frozenset({"item", "tolist", "__bool__", "__int__", "__float__", "__complex__", "__index__"})
@@ -25,18 +26,14 @@ _DEFINED = {"svd": 1, "eigh": 0}
 
 def returns_number(op: Op) -> bool:
     """Tell whether calls of a function return a number of Python's."""
-    return op.kind is Kind.COMPUTES and _function(op.name) in _NUMBERS
+    return op.kind is Kind.COMPUTES and function_of(op.name) in _NUMBERS
 
 
 def is_judged(api: str, place: int, tensor: torch.Tensor) -> bool:
     """Tell whether one of the results of an API is compared."""
-    name = _function(api)
+    name = function_of(api)
     if not has_plain_values(tensor) or _DEFINED.get(name, place) != place:
         return False
     if tensor.is_floating_point() or tensor.is_complex():
         return True
     return name not in _PLACES and not (place and name.removesuffix("_with_indices") in _THEN_PLACES)
-
-
-def _function(api: str) -> str:
-    return api.rpartition(".")[2].removeprefix("linalg_")

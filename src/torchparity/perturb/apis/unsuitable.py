@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from torchparity.perturb.apis import function_of
+
 _REASONS = {
     **dict.fromkeys(("apply_", "map_", "map2_"), "it calls a function of yours for each element"),
     **dict.fromkeys(("as_strided_copy", "as_strided_scatter"), "it reads memory by strides, which a copy may not have"),
@@ -14,13 +16,9 @@ NEEDS_DTYPE = "its result depends on the dtype of its input"
 
 def reason_against_api(api: str) -> str | None:
     """Return why no call of an API can be perturbed; None where it can."""
-    return _REASONS.get(_function(api))
+    return _REASONS.get(function_of(api))
 
 
 def needs_dtype(api: str) -> bool:
     """Tell whether an API computes something else in another dtype, so that it cannot be raised."""
-    return _function(api) in _BY_DTYPE
-
-
-def _function(api: str) -> str:
-    return api.rpartition(".")[2].removeprefix("linalg_")
+    return function_of(api) in _BY_DTYPE
