@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from tests.support.perturbing import perturbing, rows_in
+from tests.support.perturbing import perturbing, rows_in, wrong_kernel
 from torchparity.perturb import memory_layout
 from torchparity.perturb.float_bits import bits_changed
 from torchparity.perturb.memory_layout import copied, is_plain, shares_elements
@@ -105,6 +105,25 @@ def test_elements_that_share_memory_are_not_exchanged(name):
 
     with pytest.raises(CancelledError, match="share memory"):
         perturbation("change_value").perturbed(Subject("Torch.sum", (tensor,), {}, [tensor]))
+
+
+@pytest.mark.parametrize("fields", [{"pert_mode": "no_change"}, {"significance": 2}], ids=["no_change", "significance"])
+@pytest.mark.parametrize("has_gradients", [True, False])
+def test_a_kernel_that_torch_chooses_by_gradients_is_chosen_again(has_gradients, fields, tmp_path, capsys):
+    """As that of an LSTM in float16 is on the CPU."""
+
+    def kernel(values):
+        return values.double().exp().float() * (1 + 0.01 * torch.is_grad_enabled())
+
+    values = torch.rand(8, requires_grad=True)
+    watched = perturbing(tmp_path, list=["cosh"], **fields)
+    with wrong_kernel("cosh", kernel), torch.set_grad_enabled(has_gradients), watched:
+        result = torch.cosh(values)
+
+    said = capsys.readouterr().out
+    assert result.requires_grad == has_gradients
+    assert "beyond the thresholds" not in said or "0 results beyond" in said
+    assert "not deterministic" not in said
 
 
 CALLS = {

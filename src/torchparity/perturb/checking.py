@@ -22,6 +22,7 @@ from torchparity.perturb.perturbing import (
     lacks_low_precision,
 )
 from torchparity.perturb.raised_products import shorter_way
+from torchparity.perturb.rerunning import gradients_as_called
 from torchparity.perturb.selected_calls import SelectedCalls
 from torchparity.perturb.subject import (
     CancelledError,
@@ -77,7 +78,7 @@ class ForwardCheck(Perturbing):
         if not judged:
             raise CancelledError(_NO_TENSOR)
         assert call.function is not None
-        with torch.no_grad():
+        with gradients_as_called(call.op):
             tensors, again = self._rerun(call, call.function, held)
             self.verdicts.begin(call.name)
             results = tensors if is_written else list(tensors_of(again))

@@ -91,6 +91,14 @@ def _comparable(state: Any) -> object:
     return state.tobytes() if hasattr(state, "tobytes") else state
 
 
+def gradients_as_called(op: Op) -> AbstractContextManager[Any]:
+    """Leave gradients on or off as they are for a call, since torch chooses kernels by that.
+
+    Tensors that need none make no graph; code of the user's, which may have others, runs with gradients off.
+    """
+    return torch.set_grad_enabled(torch.is_grad_enabled() and not _may_run_python(op))
+
+
 class Autocasting:
     """Autocast as it was switched on for a call, for when the call is run again in another thread."""
 

@@ -17,6 +17,7 @@ from torchparity.perturb.findings import SIGNIFICANCE, SharedTable
 from torchparity.perturb.float_bits import unit_moved
 from torchparity.perturb.memory_layout import copied
 from torchparity.perturb.perturbing import Held, Perturbing, check_draws_nothing, check_is_no_view, has_written
+from torchparity.perturb.rerunning import gradients_as_called
 from torchparity.perturb.selected_calls import SelectedCalls
 from torchparity.perturb.significance.estimate import Estimate, Spread, distance
 from torchparity.perturb.significance.noise import Float64, LastBits, raised
@@ -46,7 +47,7 @@ class Significance(Perturbing):
 
     def after(self, call: Call, state: Held, output: Any) -> None:
         """Run a call again with noise and add what that says to the step's summary."""
-        with torch.no_grad():
+        with gradients_as_called(call.op):
             estimates = self.within(call.name, self._estimates, call, state, output)
         if estimates is None:
             self.give_back(call)
