@@ -184,7 +184,7 @@ def test_of_a_call_that_interests_nobody_nothing_is_made():
     with listening(deaf) as dispatcher:
         torch.ones(2).exp()
 
-        assert dispatcher.numbers.next("Tensor.exp")[0] == 0
+        assert dispatcher.number("Tensor.exp")[0] == 0
     assert not deaf.calls
 
 

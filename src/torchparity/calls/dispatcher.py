@@ -13,25 +13,29 @@ Interceptors that cannot wrap the function (hooks of modules) or whose result co
 
 from __future__ import annotations
 
+import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any
 
 import torch
+import torch.utils.checkpoint
 
 from torchparity.calls.arguments import Flat, flat_output
 from torchparity.calls.arrival import wait_for_arrival
 from torchparity.calls.audience import Attention, Audience, audience_of
 from torchparity.calls.call import Call
-from torchparity.calls.call_numbers import CallNumbers
 from torchparity.calls.gradients.graph import InputEdges, watch_mutated, watch_outputs
 from torchparity.calls.gradients.hooks import Hooks
 from torchparity.calls.guard.boundary import FAILED, Boundary, guarded
 from torchparity.calls.guard.endings import EndingBoundary
+from torchparity.calls.guard.frames import Stack
 from torchparity.calls.guard.nesting import Nesting
 from torchparity.calls.listener import Interest, Listener
 from torchparity.calls.memory_events import MemoryEvents
+from torchparity.naming import RECOMPUTE_MARK
 from torchparity.ops import Op
 
 
@@ -49,8 +53,10 @@ class Dispatcher:
         self.attention = Attention.OFF
         self.step = 0  # counts steps: what a graph of an earlier one still says comes too late
         self._late_gradients = 0  # that came after the step of their call, while another was listened to
-        self.numbers = CallNumbers()
+        self._numbers: dict[str, int] = {}
+        self._lock = threading.RLock()
         self._step_hooks: list[Any] = []
+        self._graph_makers = 0
 
     # What interceptors call
 
@@ -125,9 +131,22 @@ class Dispatcher:
         if type(error).__name__ != "_StopRecomputationError":
             self.boundary.run(call.op.name, self._fail, call, error)
 
+    def number(self, counted: str) -> tuple[int, str]:
+        """Count a call; return its number in this step and its mark.
+
+        A recomputed forward runs inside backward with gradients on; it has numbers of its own, so that
+        the other calls keep theirs whether or not activations are recomputed.
+        """
+        is_recomputed = torch._C._current_graph_task_id() != -1 and torch.is_grad_enabled() and self._is_recomputing()
+        mark = RECOMPUTE_MARK if is_recomputed else ""
+        with self._lock:
+            number = self._numbers.get(counted + mark, 0)
+            self._numbers[counted + mark] = number + 1
+        return number, mark
+
     def count(self, name: str) -> None:
         """Count a call that nobody is told of."""
-        self.boundary.run(name, self.numbers.next, name)
+        self.boundary.run(name, self.number, name)
 
     def parameter_gradient(
         self, module: str, parameter: str, event: int, gradient: torch.Tensor | None, *, only_called: bool
@@ -137,14 +156,19 @@ class Dispatcher:
         for listener in self.listeners:
             guarded(listener.failures, module, listener.parameter_gradient, *arguments)
 
+    def makes_graph(self, passes: int) -> None:
+        """Note that a backward pass with `create_graph` began (1) or ended (-1)."""
+        self._graph_makers += passes
+
     # What a session calls
 
     def begin_step(self) -> None:
         """Number calls from 0 again; gradients of earlier calls come too late from now on."""
-        self.step += 1
-        self.numbers.begin_step()
-        self.nesting.begin_step()
-        handles, self._step_hooks = self._step_hooks, []
+        with self._lock:
+            self.step += 1
+            self._numbers.clear()
+            self.nesting.begin_step()
+            handles, self._step_hooks = self._step_hooks, []
         for handle in handles:
             handle.remove()
 
@@ -166,7 +190,7 @@ class Dispatcher:
         if in_backward and _in_compiled_backward():
             return None
         op = audience.op
-        number, mark = self.numbers.next(op.name)
+        number, mark = self.number(op.name)
         call = Call(
             op,
             f"{op.name}.{number}.forward{mark}",
@@ -263,6 +287,10 @@ class Dispatcher:
 
     def _optimizer_was_interrupted(self) -> None:
         self.memory.wrote_unseen("optimizer")
+
+    def _is_recomputing(self) -> bool:
+        """Tell recomputation from a backward that makes a graph of its own, in which gradients are on too."""
+        return not self._graph_makers or Stack(sys._getframe()).runs_code_of(torch.utils.checkpoint.__file__)
 
 
 def _in_compiled_backward() -> bool:

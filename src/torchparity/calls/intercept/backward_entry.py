@@ -60,13 +60,13 @@ class BackwardEntry:
             if not self._users or not self._is_wanted_here() or is_on(self._mode):
                 return original(*args, **kwargs)
             makes_graph = len(args) > _CREATE_GRAPH and bool(args[_CREATE_GRAPH])
-            self._dispatcher.numbers.makes_graph(int(makes_graph))
+            self._dispatcher.makes_graph(int(makes_graph))
             put_below(self._mode)
             try:
                 return original(*args, **kwargs)
             finally:
                 take_off(self._mode)  # unless somebody has stopped meanwhile
-                self._dispatcher.numbers.makes_graph(-int(makes_graph))
+                self._dispatcher.makes_graph(-int(makes_graph))
 
         return run_backward
 

@@ -202,7 +202,7 @@ class ModuleInterceptor:
         is_counted_elsewhere = self.is_paused and name == self._counted_elsewhere
         if nesting.is_in_compiled or dispatcher.attention is Attention.OFF or is_counted_elsewhere:
             return None
-        number, mark = dispatcher.numbers.next(name)
+        number, mark = dispatcher.number(name)
         if self.is_paused or dispatcher.attention is Attention.COUNTING:
             return None
         stack = Stack(frame)

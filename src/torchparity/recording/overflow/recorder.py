@@ -208,7 +208,7 @@ class OverflowRecorder(Recorder):
     def _add_backward(
         self, call: Call, state: _Watched, received: dict[int, torch.Tensor], returned: dict[int, torch.Tensor]
     ) -> None:
-        if call.name not in self._drafts:
+        if call.name not in self._construct:
             self._add_forward(call, state)
         again = f"#{len(state.passes)}" if len(state.passes) > 1 else ""
         draft = Draft(

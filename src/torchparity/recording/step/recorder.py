@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -23,7 +25,6 @@ from torchparity.recording.step.call_lineage import CallLineage
 from torchparity.recording.step.coverage import Coverage
 from torchparity.recording.step.drafts import Draft
 from torchparity.recording.step.pending_step import PendingStep
-from torchparity.recording.step.step_drafts import StepDrafts
 from torchparity.recording.step.step_text import StepEncoder
 
 _is_any_autocast_enabled = torch._C._is_any_autocast_enabled
@@ -36,6 +37,13 @@ class OutlivedError(Exception):
 
     def __init__(self) -> None:
         super().__init__("the step ended while it ran; it is left out")
+
+
+class NameTakenError(Exception):
+    """A name is unique in a step: no reader could tell two records apart."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"the step has a record {name[:200]} already; the second is left out")
 
 
 class OpenRecord(msgspec.Struct, eq=False, gc=False):
@@ -60,9 +68,11 @@ class Recorder(Listener):
         self._stacks, self._coverage = stacks, coverage
         self._lock = threading.RLock()
         self._step = 0  # what a graph of an earlier step still says comes too late
-        self._drafts = StepDrafts()
+        self._drafts: list[Draft] = []
+        self._construct: dict[str, str | None] = {}  # the parent of each record
         self._parameter_drafts: dict[str, Draft] = {}
         self._called_modules: set[str] = set()
+        self._moments = itertools.count()
         self.autocast = AutocastUse()
         self._flow = CallLineage(measurements)
         self._lineage = measurements.lineage
@@ -160,7 +170,7 @@ class Recorder(Listener):
             for gradients, observed, maker in sides:
                 for slot, gradient in gradients:
                     observed[slot] = self.measurements.observe(gradient, keep_values=keeps_values, maker=maker)  # type: ignore[index]
-            self._drafts.complete(draft)
+            draft.moment = next(self._moments)
         self.measurements.flush()
 
     def parameter_gradient(
@@ -181,7 +191,7 @@ class Recorder(Listener):
                 draft.gradients[parameter] = self.measurements.observe(
                     gradient, keep_values=keeps_values, maker=draft.source
                 )
-                self._drafts.complete(draft)
+                draft.moment = next(self._moments)
         self.measurements.flush()
 
     def exposed(self, tensors: Sequence[torch.Tensor]) -> None:
@@ -211,7 +221,11 @@ class Recorder(Listener):
     def add(self, draft: Draft, parent: str | None) -> None:
         """Add a record to the step, inside of `parent`."""
         with self._lock:
-            self._drafts.add(draft, parent)
+            if draft.name in self._construct:
+                raise NameTakenError(draft.name)
+            self._drafts.append(draft)
+            self._construct[draft.name] = parent
+            draft.moment = next(self._moments)
 
     def add_value(self, draft: Draft, flat: Flat) -> None:
         """Add the record of a value saved by hand."""
@@ -229,11 +243,12 @@ class Recorder(Listener):
     def take_step(self, step: int) -> PendingStep:
         """Return what was recorded since the last time and begin anew; `step` is its number in the run."""
         with self._lock:
-            drafts, construct = self._drafts.take()
+            drafts, self._drafts = sorted(self._drafts, key=attrgetter("moment")), []
             in_file = [draft for draft in drafts if draft.direction != "debug"]
             for position, draft in enumerate(in_file):
                 if draft.source is not None:
                     draft.source.number = position
+            construct, self._construct = self._construct, {}
             self._parameter_drafts.clear()
             self._called_modules.clear()
             self._step += 1
