@@ -7,6 +7,7 @@ import zlib
 import pytest
 import torch
 
+from tests.support.interrupts import interrupts, ring
 from tests.support.statistics import assert_same
 from torchparity import from_torch
 from torchparity.kernels import reference
@@ -287,3 +288,48 @@ def test_readings_that_were_taken_do_not_change_with_what_is_added_later():
     assert len(pending) == 1
     assert [(owner, statistics.max) for owner, statistics, _ in pending.wait()] == [("first", 2)]
     assert [(owner, statistics.max) for owner, statistics, _ in arena.take().wait()] == [("second", 4)]
+
+
+def add(arena, tensor):
+    arena.add(tensor, tensor.data_ptr(), tensor.numel(), "torch.float32", tensor)
+
+
+def assert_all_are_measured(readings, wanted):
+    """Each of some tensors must be among the readings, and whatever is among them measured as it is."""
+    for owner, statistics, _ in readings:
+        assert_same(statistics, reference.statistics(from_torch(owner)), 1e-6)
+    assert {id(tensor) for tensor in wanted} <= {id(owner) for owner, _, _ in readings}
+
+
+@pytest.mark.parametrize("size", [1, 5])
+def test_an_alarm_in_the_middle_leaves_the_host_arena_whole(size):
+    before, during, after = (numbers("float32", size) + place for place in range(3))
+    steps = 0
+    for run_interrupted in interrupts(host_arena.__file__, ring):
+        arena = HostArena(exact=False, checksums=False)
+        add(arena, before)
+        arena.flush()
+        run_interrupted(lambda: (add(arena, during), arena.flush()))  # noqa: B023
+        add(arena, after)
+        arena.flush()
+
+        assert_all_are_measured(arena.take().wait(), [before, after])
+        steps += 1
+
+    assert steps > 20
+
+
+@pytest.mark.parametrize("size", [1, 5])
+def test_a_signal_whose_handler_measures_disturbs_nothing_in_the_host_arena(size):
+    during, of_handler = numbers("float32", size), numbers("float32", size) + 1
+    steps = 0
+    arena = HostArena(exact=False, checksums=False)
+    for run_interrupted in interrupts(host_arena.__file__, lambda: (add(arena, of_handler), arena.flush())):
+        run_interrupted(lambda: (add(arena, during), arena.flush()))
+
+        readings = arena.take().wait()
+        assert_all_are_measured(readings, [during])
+        assert len(readings) <= 2
+        steps += 1
+
+    assert steps > 20

@@ -30,9 +30,10 @@ class _InPlace(HostArena):
         super().add(tensor, address, count, dtype, owner)
 
     def flush(self):
-        gathered = [(place, _gathered(*self._queue[place : place + 2], each)) for place, each in self._taken_later()]
-        for place, values in gathered:
-            self._queue[place] = values.ctypes.data
+        for place, layout in self._taken_later():
+            entry = self._queue[place]
+            values = _gathered(entry.address, entry.elements, layout)
+            self._queue[place] = entry._replace(address=values.ctypes.data, tensor=values)
         super().flush()
 
     def _taken_later(self):

@@ -6,8 +6,8 @@ import ctypes
 import threading
 from array import array
 from collections.abc import Sequence
-from itertools import chain, starmap
-from typing import TYPE_CHECKING, Any
+from itertools import accumulate, chain
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -46,16 +46,48 @@ class _Results:
         self._rows_at, self._crcs_at = self.rows.ctypes.data, self.crcs.ctypes.data
         self._row_bytes, self._crc_bytes = self.rows.strides[0], self.crcs.strides[0]
 
-    def next_addresses(self) -> tuple[int, int]:
-        """Return where the rows and checksums of the next tensor are."""
-        return self._rows_at + self.used * self._row_bytes, self._crcs_at + self.used * self._crc_bytes
+    @property
+    def room(self) -> int:
+        """How many rows are left."""
+        return len(self.rows) - self.used
+
+    def addresses(self, row: int) -> tuple[int, int]:
+        """Return where a row and its checksum are."""
+        return self._rows_at + row * self._row_bytes, self._crcs_at + row * self._crc_bytes
+
+
+class _Entry(NamedTuple):
+    """A tensor in the queue, which keeps it alive."""
+
+    address: int
+    elements: int
+    owner: Any
+    tensor: Any
+
+
+class _Flushed(NamedTuple):
+    """The tensors of one flush in their order; those of more than one element have rows in `results`."""
+
+    results: _Results | None
+    first_row: int
+    counts: list[int]
+    owners: list[Any]
+    single: list[tuple[int, int]]  # tensors of one element: their place, and the element's bits
+
+
+class _Step:
+    """All that was flushed since the last step."""
+
+    def __init__(self) -> None:
+        self.results: list[_Results] = []
+        self.flushed: list[_Flushed] = []
 
 
 class HostArena:
     """See `contract.Arena`; float32 only, checksums in the same pass.
 
-    Compiled code reads the queue by its address and without the interpreter's lock: who adds while another thread
-    flushes must wait, as the measurement cache's lock sees to.
+    The handler of a signal may raise between two calls, or add and flush tensors of its own: queue and rows are taken
+    without a call in between, and before anything is written.
     """
 
     dtypes = frozenset({"torch.float32"})
@@ -65,14 +97,9 @@ class HostArena:
         self._exact, self._checksums = exact, checksums
         self._crc = compiled_crc() if checksums else 0
         self._cores = cores()
-        self._lock = threading.Lock()
-        self._queue = array("q")  # the address and the number of elements of each tensor
-        self._queued_elements = 0
-        self._counts: list[int] = []
-        self._owners: list[Any] = []
-        self._done = 0  # how many of them are measured; the rest are queued
-        self._results: list[_Results] = []
-        self._single: list[tuple[int, int]] = []  # tensors of one element: their index and the element's bits
+        self._lock = threading.RLock()
+        self._queue: list[_Entry] = []
+        self._step = _Step()
 
     def layout_of(self, dtype: str, shape: tuple[int, ...], stride: tuple[int, ...], address: int) -> Layout | None:
         return None
@@ -80,15 +107,8 @@ class HostArena:
     def add(
         self, tensor: torch.Tensor, address: int, count: int, dtype: str, owner: Any, layout: Layout | None = None
     ) -> None:
-        self._owners.append(owner)
-        if count == 1:  # reading it takes less time than a compiled call
-            self._single.append((len(self._counts), ctypes.c_uint32.from_address(address).value))
-            self._counts.append(1)
-            return
-        self._queue.append(address)
-        self._queue.append(count)
-        self._queued_elements += count
-        self._counts.append(count)
+        entry = _Entry(address, count, owner, tensor)
+        self._queue.append(entry)
 
     def add_all(
         self,
@@ -98,93 +118,93 @@ class HostArena:
         dtype: str,
         owners: Sequence[Any],
     ) -> None:
-        if 1 in counts:
-            for tensor, address, count, owner in zip(tensors, addresses, counts, owners, strict=True):
-                self.add(tensor, address, count, dtype, owner)
-            return
-        self._owners += owners
-        self._queue.extend(chain.from_iterable(zip(addresses, counts, strict=True)))
-        self._queued_elements += sum(counts)
-        self._counts += counts
+        entries = list(map(_Entry, addresses, counts, owners, tensors))
+        self._queue += entries
 
     def flush(self) -> None:
-        if not self._queue:
-            self._done = len(self._counts)
-            return
-        tensors = len(self._queue) // 2
-        results = self._results[-1] if self._results else None
-        if results is None or results.used + tensors > len(results.rows):
-            results = _Results(max(_RESULT_ROWS, tensors), self._cores)
-            self._results.append(results)
-        if self._queued_elements < PARALLEL_FROM or self._cores == 1:
-            rows, crcs = results.next_addresses()
-            table, _ = self._queue.buffer_info()
-            blocks.measure_at(table, tensors, self._exact, self._crc, rows, crcs, self._cores)
-        else:
-            self._measure_on_all_cores(results)
-        if self._checksums and not self._crc:
-            entries = zip(self._queue[::2], self._queue[1::2], strict=True)
-            results.crcs[results.used : results.used + tensors, 0] = list(starmap(_checksum, entries))
-        results.used += tensors
-        self._forget_queue()
-        self._done = len(self._counts)
+        queue, self._queue = self._queue, []
+        if queue:
+            try:
+                self._step.flushed.append(self._measured(queue))
+            except BaseException:
+                self._queue = queue + self._queue
+                raise
 
     def try_out(self) -> None:
         """Compile what `flush` calls, or load what was compiled before."""
         nothing = _Results(0, self._cores)
-        blocks.measure_at(0, 0, self._exact, self._crc, *nothing.next_addresses(), self._cores)
+        blocks.measure_at(0, 0, self._exact, self._crc, *nothing.addresses(0), self._cores)
 
     def drop(self) -> bool:
-        if not self._queue:
-            return False
-        self._forget_queue()
-        del self._counts[self._done :], self._owners[self._done :]
-        self._single = [entry for entry in self._single if entry[0] < self._done]
-        return True
+        lost, self._queue = self._queue, []
+        return bool(lost)
 
     def take(self) -> PendingReadings:
         self.flush()
-        pending = _HostReadings(self._owners, self._counts, self._single, self._results, checksums=self._checksums)
-        self._owners, self._counts, self._done, self._results, self._single = [], [], 0, [], []
-        return pending
+        step, self._step = self._step, _Step()
+        return _HostReadings(step, checksums=self._checksums)
 
-    def _measure_on_all_cores(self, results: _Results) -> None:
-        table = np.frombuffer(self._queue, np.int64).reshape(-1, 2)
-        first, last = results.used, results.used + len(table)
+    def _measured(self, queue: list[_Entry]) -> _Flushed:
+        """Measure tensors; reading a single element takes less time than a compiled call."""
+        counts, owners = [entry.elements for entry in queue], [entry.owner for entry in queue]
+        single: list[tuple[int, int]] = []
+        if 1 in counts:
+            single = [(place, _bits_at(entry.address)) for place, entry in enumerate(queue) if entry.elements == 1]
+            queue = [entry for entry in queue if entry.elements > 1]
+        results, first_row = self._measure(queue) if queue else (None, 0)
+        return _Flushed(results, first_row, counts, owners, single)
+
+    def _measure(self, queue: list[_Entry]) -> tuple[_Results, int]:
+        """Fill a row for each tensor; return where they are, and the first."""
+        results, first = self._take_rows(len(queue))
+        table = array("q", [number for entry in queue for number in entry[:2]])
+        if self._cores == 1 or sum(entry.elements for entry in queue) < PARALLEL_FROM:
+            address, _ = table.buffer_info()
+            blocks.measure_at(address, len(queue), self._exact, self._crc, *results.addresses(first), self._cores)
+        else:
+            self._measure_on_all_cores(table, results, first)
+        if self._checksums and not self._crc:
+            results.crcs[first : first + len(queue), 0] = [_checksum(entry.address, entry.elements) for entry in queue]
+        return results, first
+
+    def _take_rows(self, number: int) -> tuple[_Results, int]:
+        """Return rows that are nobody else's: where they are, and the first."""
+        pieces = self._step.results
+        if not pieces or pieces[-1].room < number:
+            pieces.append(_Results(max(_RESULT_ROWS, number), self._cores))
+        results = pieces[-1]
+        first, results.used = results.used, results.used + number
+        return results, first
+
+    def _measure_on_all_cores(self, table: array[int], results: _Results, first: int) -> None:
+        tensors = np.frombuffer(table, np.int64).reshape(-1, 2)
+        last = first + len(tensors)
         rows, crcs = results.rows[first:last], results.crcs[first:last]
         with self._lock:  # numba's simplest scheduler takes one caller at a time
-            blocks.measure_on_all_cores(table, self._exact, self._crc, rows, crcs, self._cores)
+            blocks.measure_on_all_cores(tensors, self._exact, self._crc, rows, crcs, self._cores)
             if self._crc:
-                _join(table, crcs)
-
-    def _forget_queue(self) -> None:
-        self._queue, self._queued_elements = array("q"), 0
+                _join(tensors, crcs)
 
 
 class _HostReadings:
     """The measurements of a step's flushes, in rows that are still to be combined."""
 
-    def __init__(
-        self,
-        owners: list[Any],
-        counts: list[int],
-        single: list[tuple[int, int]],
-        results: list[_Results],
-        *,
-        checksums: bool,
-    ) -> None:
-        self._owners, self._counts, self._single = owners, counts, single
-        self._results, self._checksums = results, checksums
+    def __init__(self, step: _Step, *, checksums: bool) -> None:
+        self._step, self._checksums = step, checksums
+        self._tensors = sum(len(each.counts) for each in step.flushed)
 
     def __len__(self) -> int:
-        return len(self._owners)
+        return self._tensors
 
     def wait(self) -> list[Reading]:
         return list(self.wait_for_rows().readings())
 
     def wait_for_rows(self) -> MeasuredRows:
-        counts, results = self._counts, self._results
-        single = np.array(self._single, np.int64).reshape(-1, 2)
+        flushed, results = self._step.flushed, self._step.results
+        counts = list(chain.from_iterable([each.counts for each in flushed]))
+        owners = list(chain.from_iterable([each.owners for each in flushed]))
+        single = np.array(_single_of(flushed), np.int64).reshape(-1, 2)
+        measured = np.array(_rows_of_flushes(flushed, results), np.int64)
         rows, crcs = np.empty((len(counts), FIELDS)), np.empty(len(counts), np.uint32)
         is_measured = np.ones(len(counts), bool)
         is_measured[single[:, 0]] = False
@@ -192,10 +212,31 @@ class _HostReadings:
         rows[~is_measured] = _rows_of(numbers)
         if self._checksums:
             crcs[~is_measured] = [isal_zlib.crc32(number) for number in numbers]
-        if results:
-            rows[is_measured] = _combined(np.concatenate([part.rows[: part.used] for part in results]))
-            crcs[is_measured] = np.concatenate([part.crcs[: part.used, 0] for part in results])
-        return MeasuredRows(self._owners, np.array(counts, np.int64), rows, crcs if self._checksums else None)
+        if len(measured):
+            rows[is_measured] = _combined(np.concatenate([part.rows[: part.used] for part in results])[measured])
+            crcs[is_measured] = np.concatenate([part.crcs[: part.used, 0] for part in results])[measured]
+        return MeasuredRows(owners, np.array(counts, np.int64), rows, crcs if self._checksums else None)
+
+
+def _single_of(flushed: Sequence[_Flushed]) -> list[tuple[int, int]]:
+    """Return the tensors of one element among all of a step: their place, and the element's bits."""
+    starts = accumulate([len(each.counts) for each in flushed], initial=0)
+    return [(start + place, bits) for start, each in zip(starts, flushed, strict=False) for place, bits in each.single]
+
+
+def _rows_of_flushes(flushed: Sequence[_Flushed], pieces: Sequence[_Results]) -> list[int]:
+    """Return the numbers of the rows of the other tensors, counted over all pieces."""
+    starts = dict(zip(map(id, pieces), accumulate([piece.used for piece in pieces], initial=0), strict=False))
+    numbers: list[int] = []
+    for each in flushed:
+        if each.results is not None:
+            first = starts[id(each.results)] + each.first_row
+            numbers += range(first, first + len(each.counts) - len(each.single))
+    return numbers
+
+
+def _bits_at(address: int) -> int:
+    return ctypes.c_uint32.from_address(address).value
 
 
 def _rows_of(numbers: npt.NDArray[np.float32]) -> Rows:
