@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import torch
 
+from tests.support.interrupts import interrupts, ring
 from torchparity import open_run
 from torchparity.recording import capture
+from torchparity.recording.measuring import storage_generations
+from torchparity.recording.measuring.measurement_cache import MeasurementCache
+from torchparity.recording.measuring.measurer import MeasurementOptions
 from torchparity.records import TensorLeaf
 
 
@@ -29,3 +33,15 @@ def test_memory_that_is_used_again_is_another_tensor(tmp_path):
         (output,) = (leaf for leaf in part.records[f"Tensor.mul.{value}.forward"].output)
         assert isinstance(output, TensorLeaf)
         assert part.tensor(output).array[0] == value
+
+
+def test_a_tensor_is_observed_as_before_after_an_alarm_in_the_middle():
+    places = 0
+    for run_interrupted in interrupts(storage_generations.__file__, ring):
+        cache, tensor = MeasurementCache(MeasurementOptions(), exact=False), torch.ones(3)
+        run_interrupted(lambda: cache.observe(tensor))  # noqa: B023
+
+        assert cache.observe(tensor).measurement is not None
+        places += 1
+
+    assert places > 3

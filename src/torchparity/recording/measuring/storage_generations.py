@@ -57,13 +57,13 @@ class StorageGenerations:
             return self.current[address]
         if address not in self._pins:
             self._pin(storage, address)
-        self._versions[address] = version
         if self._traced.get(address) != version:
             if maker is None or address in self._sources:
                 self.lineage.trace(tensor, storage, version, maker)
             else:  # nearly every output: memory that nobody has seen
                 self._sources[address], self._traced[address] = maker, version
         generation = self.current[address] = next(self._next)
+        self._versions[address] = version  # last: a signal's handler may raise before it
         return generation
 
     def of_new(
