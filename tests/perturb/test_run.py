@@ -76,6 +76,26 @@ def test_a_name_that_torch_has_not_ends_the_script_before_the_training(tmp_path)
     assert done.returncode == 2 and not (tmp_path / "run").exists()
 
 
+def test_a_refused_name_leaves_a_script_alone_that_imports_torch_in_a_thread(tmp_path):
+    source = """
+import queue, threading
+
+answers = queue.Queue()
+
+def work():
+    import torch
+    answers.put(float(torch.ones(2).sum()))
+
+threading.Thread(target=work).start()
+print(answers.get())
+"""
+    done = run(tmp_path, "--task", "free_benchmark", "--scope", "Torch.matmull.0.forward", source=source)
+
+    assert done.stdout == "2.0\n"
+    assert "torch has no API for 'Torch.matmull.0.forward'" in done.stderr and "Traceback" not in done.stderr
+    assert done.returncode == 2
+
+
 def test_a_table_of_other_columns_is_refused_before_the_script(tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "significance.csv").write_text("a,b\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -48,9 +49,10 @@ def run_script(script: Script, asked: Asked) -> int:
         try:
             recording = ScriptRun(asked, outcome, stopping)
             outcome.tell_now(recording.check_names())
-        except ConfigError as problem:  # said after hours of training it would be of no use
+        except ConfigError as problem:
             outcome.failures.append(str(problem))
-            raise NamesRefused from None
+            if threading.current_thread() is threading.main_thread():  # another would end alone, and be waited for
+                raise NamesRefused from None  # said after hours of training it would be of no use
         except ParityError as problem:
             outcome.failures.append(str(problem))
         else:

@@ -144,3 +144,62 @@ def test_an_operator_that_is_wrong_before_the_damage_is_named(record, side):
 
     assert (found.kind, found.first.record) == ("operator", GELU)
     assert found.sentence.startswith(f"The {side}'s file of the records of step 0 is damaged; step 0, rank 0: ")
+
+
+def as_journal(run):
+    """Turn a step into what a killed process leaves, which tells no data flow; return the file."""
+    file = file_of(run)
+    document = json.loads(file.read_text())
+    records, journal = document.pop("data"), file.with_name("journal.jsonl")
+    document.pop("origins")
+    lines = [[name, name.split(".")[-1], record] for name, record in records.items()]
+    journal.write_text("".join(json.dumps(line) + "\n" for line in [document, *lines]))
+    for name in ("dump.json", "construct.json", "stack.json"):
+        file.with_name(name).unlink()
+    return journal
+
+
+def lose(journal, name):
+    """Leave a line of a journal valid JSON, and its record of no use."""
+    lines = [json.loads(line) for line in journal.read_text().splitlines()]
+    lines = [[name, line[1], 5] if line[0] == name else line for line in lines if isinstance(line, list)]
+    head = journal.read_text().splitlines()[0]
+    journal.write_text("".join(line + "\n" for line in [head, *map(json.dumps, lines)]))
+
+
+@pytest.fixture
+def record_written_data(tmp_path):
+    """Record a model of data that a call has changed in place; that call may be wrong."""
+
+    def recorded(name, *, is_wrong=False):
+        torch.manual_seed(0)
+        model, data = nn.Linear(8, 8), torch.randn(4, 8)
+        with capture(tmp_path / name, model=model, task="tensor"):
+            data.cos_()
+            if is_wrong:
+                data.numpy()[0, 0] += 0.3
+            model(data).sum().backward()
+        return tmp_path / name
+
+    return recorded
+
+
+@SIDES
+def test_a_line_of_a_journal_of_no_use_is_a_lost_record(record_written_data, side):
+    damaged, whole = record_written_data("damaged"), record_written_data("whole", is_wrong=True)
+    lose(as_journal(damaged), "Tensor.cos_.0.forward")
+
+    found = verdict(damaged, whole, side)
+
+    assert found.kind == "cannot tell" and found.first is None, found.sentence
+    assert found.sentence.startswith(f"The {side}'s file of the records of step 0 is damaged; ")
+
+
+def test_data_that_a_lost_record_may_have_made_are_not_blamed(record_written_data):
+    runs = record_written_data("one"), record_written_data("other", is_wrong=True)
+    for run in runs:
+        lose(as_journal(run), "Tensor.cos_.0.forward")
+
+    found = verdict(*runs)
+
+    assert found.kind == "cannot tell" and found.first is None, found.sentence

@@ -27,7 +27,8 @@ class PartContent(msgspec.Struct):
     """The content of a part's record files.
 
     `missing` are the sentences of the writer about what it left out; `damage` has one for everything that cannot be
-    read, and `has_lost_records` tells that some of it is records, or what those were inside of.
+    read, and `has_lost_records` tells that some of it is records, or what those were inside of. With `has_gaps` lost
+    records may lie between others, and not only behind the last that could be read.
     """
 
     info: RunInfo
@@ -37,6 +38,7 @@ class PartContent(msgspec.Struct):
     missing: list[str] = msgspec.field(default_factory=list)
     damage: list[str] = msgspec.field(default_factory=list)
     has_lost_records: bool = False
+    has_gaps: bool = False
 
 
 def read_part(folder: Path, pkl: Path | None) -> PartContent:
@@ -61,7 +63,9 @@ def read_part(folder: Path, pkl: Path | None) -> PartContent:
                 content.flow = DataFlow(entries if path.name == "dump.json" else (), head.get("origins"))
             content.missing += _missing(head)
             records = _records(entries, path, content.damage, debug=path.name == "debug.json")
-            content.has_lost_records |= not is_whole or len(records) < len(entries)
+            has_unusable = len(records) < len(entries)
+            content.has_lost_records |= has_unusable or not is_whole
+            content.has_gaps |= has_unusable
             content.records |= records
     return content
 
@@ -106,7 +110,7 @@ def _from_journal(folder: Path) -> PartContent:
     head: dict[str, Any] = {}
     records: dict[str, Record] = {}
     problems: list[str] = []
-    has_lost_records = False
+    has_gaps = False
     for number, line in enumerate(whole, 1):
         try:
             entry = decode(line, path)
@@ -114,14 +118,16 @@ def _from_journal(folder: Path) -> PartContent:
                 head = entry if isinstance(entry, dict) else {}
             else:
                 name, direction, record = entry
-                records |= _records({str(name): record}, path, problems, debug=direction == "debug")
+                usable = _records({str(name): record}, path, problems, debug=direction == "debug")
+                records |= usable
+                has_gaps |= not usable
         except (DamagedFileError, ValueError, TypeError):
             problems.append(f"{path}: line {number} is damaged and was skipped.")
-            has_lost_records = True
+            has_gaps = True
     lost = "; the last one is cut off" if rest else ""
     recovered = f"{counted(len(records), 'record')} of it could be recovered"
     problems.append(f"{folder}: the recording ended before this step did; {recovered}{lost}.")
-    return PartContent(_run_info(head), records, damage=problems, has_lost_records=has_lost_records)
+    return PartContent(_run_info(head), records, damage=problems, has_lost_records=has_gaps, has_gaps=has_gaps)
 
 
 def _records(entries: dict[str, Any], path: Path, problems: list[str], *, debug: bool) -> dict[str, Record]:

@@ -99,6 +99,11 @@ class RunPart:
         return self._content.has_lost_records
 
     @property
+    def has_gaps(self) -> bool:
+        """True where lost records may lie between others, and not only behind the last that could be read."""
+        return self._content.has_gaps
+
+    @property
     def is_remote(self) -> bool:
         """True where it lies on an object store, whose files are fetched instead of mapped."""
         return isinstance(self.folder, UrlPath)

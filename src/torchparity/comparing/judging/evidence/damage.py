@@ -12,7 +12,7 @@ from torchparity.storage import RunPart
 
 # What one record shows by itself: it is so whatever else is lost.
 _SHOWN_BY_ONE_RECORD = (Kind.OPERATOR, Kind.ARGUMENT, Kind.RANDOM, Kind.NONFINITE, Kind.SHAPE)
-# What rests on who made a tensor: true as long as all that came before is there.
+# What rests on who made a tensor: true where the run tells that, or as long as all that came before is there.
 _RESTING_ON_EARLIER = (Kind.WEIGHTS, Kind.DATA)
 _MOST_PLACES = 3
 
@@ -23,6 +23,7 @@ class DamagedPart(msgspec.Struct, frozen=True):
     side: str
     step: int
     rank: int
+    has_gaps: bool  # lost records may lie between others
 
 
 class Damage(msgspec.Struct, frozen=True):
@@ -43,9 +44,11 @@ class Damage(msgspec.Struct, frozen=True):
 
     def is_shown_all_the_same(self, finding: Finding) -> bool:
         """Tell whether a finding does not rest on records that may be lost."""
-        if finding.kind in _SHOWN_BY_ONE_RECORD or finding.step < self.parts[0].step:
+        first_step = self.parts[0].step
+        if finding.kind in _SHOWN_BY_ONE_RECORD or finding.step < first_step:
             return True
-        return finding.kind in _RESTING_ON_EARLIER and finding.step == self.parts[0].step
+        has_all_before = finding.is_certain or not any(part.has_gaps for part in self.parts if part.step == first_step)
+        return finding.kind in _RESTING_ON_EARLIER and finding.step == first_step and has_all_before
 
     def _where(self, part: DamagedPart) -> str:
         return f"step {part.step}, rank {part.rank}" if self.has_ranks else f"step {part.step}"
@@ -54,7 +57,7 @@ class Damage(msgspec.Struct, frozen=True):
 def damage_of(parts: Sequence[ComparedPart]) -> Damage | None:
     """Return what is damaged of two runs; None where nothing is."""
     damaged = [
-        DamagedPart(side, part.step, part.rank)
+        DamagedPart(side, part.step, part.rank, run.has_gaps)
         for part in sorted(parts, key=lambda part: (part.step, part.rank))
         for side, run in (("candidate", part.candidate), ("baseline", part.baseline))
         if run.has_lost_records
