@@ -10,8 +10,11 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
+from tests.support.interrupts import interrupts, ring
 from torchparity import open_run
-from torchparity.calls.guard.mode_stack import put_below, take_off, without
+from torchparity.calls.guard import mode_stack
+from torchparity.calls.guard.mode_stack import is_on, put_below, take_off, without
+from torchparity.calls.intercept import backward_entry
 from torchparity.recording import PrecisionDebugger, capture
 
 
@@ -152,3 +155,32 @@ def test_an_alarm_while_our_mode_is_taken_off_leaves_the_user_s_modes(tmp_path):
             assert torch._C._len_torch_function_stack() == 1
     finally:
         signal.signal(signal.SIGALRM, before)
+
+
+def enter_without(mode):
+    with without(mode):
+        pass
+
+
+def test_an_alarm_while_our_mode_is_off_leaves_it_where_it_was():
+    mode, places = Others(), 0
+    for run_interrupted in interrupts(mode_stack.__file__, ring):
+        put_below(mode)
+        run_interrupted(lambda: enter_without(mode))
+        assert is_on(mode)
+        take_off(mode)
+        places += 1
+
+    assert places > 20 and names_on_the_stack() == []
+
+
+@pytest.mark.parametrize("module", [mode_stack, backward_entry])
+def test_an_alarm_as_a_backward_begins_or_ends_leaves_one_mode(tmp_path, module):
+    weight, places = torch.ones(2, requires_grad=True), 0
+    with capture(tmp_path):
+        for run_interrupted in interrupts(module.__file__, ring):
+            run_interrupted(lambda: weight.sum().backward())
+            assert names_on_the_stack() == ["ApiMode"]
+            places += 1
+
+    assert places > 5

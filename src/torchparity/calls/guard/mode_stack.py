@@ -72,7 +72,11 @@ def without(mode: TorchFunctionMode) -> Iterator[bool]:
         yield place is not None
     finally:
         if place is not None:
-            put_back(mode, place)
+            try:
+                put_back(mode, place)
+            except BaseException:  # the handler of a signal raised in its middle
+                put_back(mode, place)
+                raise
 
 
 def _place_of(mode: TorchFunctionMode) -> int | None:

@@ -61,14 +61,23 @@ class BackwardEntry:
                 return original(*args, **kwargs)
             makes_graph = len(args) > _CREATE_GRAPH and bool(args[_CREATE_GRAPH])
             self._dispatcher.makes_graph(int(makes_graph))
-            put_below(self._mode)
             try:
-                return original(*args, **kwargs)
+                return self._with_mode(original, args, kwargs)
             finally:
-                take_off(self._mode)  # unless somebody has stopped meanwhile
                 self._dispatcher.makes_graph(-int(makes_graph))
 
         return run_backward
+
+    def _with_mode(self, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        try:
+            try:
+                put_below(self._mode)
+                return original(*args, **kwargs)
+            finally:
+                take_off(self._mode)  # unless somebody has stopped meanwhile
+        except BaseException:
+            take_off(self._mode)  # the handler of a signal may have raised while it was taken off
+            raise
 
     def _is_wanted_here(self) -> bool:
         """Tell whether this thread asked for it, or runs part of some backward."""
