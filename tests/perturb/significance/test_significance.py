@@ -160,6 +160,40 @@ def test_a_kernel_that_errs_more_than_its_condition_explains_is_wrong(tmp_path):
     assert float(wrong["condition"]) < 10
 
 
+def symmetric(order):
+    matrix = values(order, order)
+    return matrix + matrix.T
+
+
+@pytest.mark.parametrize("function", [torch.linalg.eigvalsh, torch.linalg.inv, torch.linalg.matrix_exp])
+@pytest.mark.parametrize("order", [64, 256])
+def test_a_sound_algorithm_on_a_large_matrix_is_not_wrong(function, order, tmp_path):
+    assert measured(tmp_path, function, symmetric(order) / order**0.5)["verdict"] in ("sound", "ill-conditioned")
+
+
+def test_an_algorithm_on_a_matrix_that_keeps_four_digits_is_wrong(tmp_path):
+    def rough(matrix, UPLO="L"):
+        eigenvalues = torch.linalg.eigh(matrix).eigenvalues
+        return eigenvalues * (1 if matrix.dtype is torch.float64 else 1 + 1e-4)
+
+    with wrong_kernel("linalg_eigvalsh", rough):
+        row = measured(tmp_path, torch.linalg.eigvalsh, symmetric(256))
+
+    assert row["verdict"] == "wrong"
+
+
+def test_results_whose_shape_depends_on_the_last_bits_are_left_out_and_nobody_raised(tmp_path, capsys):
+    debugger = PrecisionDebugger(task="free_benchmark", dump_path=tmp_path, significance=4)
+    debugger.start()
+    torch.unique(values(50).round())
+    debugger.stop()
+    debugger.step()
+    debugger.close()
+
+    said = capsys.readouterr().out
+    assert "for other inputs its results have other shapes" in said and "raised" not in said
+
+
 def test_the_closing_line_tells_how_far_a_wrong_kernel_is_off(tmp_path, capsys):
     with wrong_kernel("tanh", rough_tanh):
         row = measured(tmp_path, torch.tanh, X)

@@ -22,8 +22,8 @@ import torch
 
 Verdict = Literal["sound", "not deterministic", "ill-conditioned", "wrong", "nan", "unknown"]
 # Times what conditioning explains: beyond that a kernel is wrong (docs/decisions/0034). Kernels of halves sum in
-# float32; those of float32 may be algorithms of many steps, as `svd` is.
-_FACTOR, _FACTOR_OF_HALVES = 8.0, 4.0
+# float32; algorithms on matrices err by a multiple of the growth that is expected of them.
+_FACTOR, _FACTOR_OF_HALVES, _FACTOR_OF_GROWTH = 8.0, 4.0, 2.0
 _BITS_OF_HALVES = 11
 _SHARE_OF_SPREAD = 0.25  # from which variation without noise, which one run tells, is the reason for the spread
 
@@ -39,11 +39,13 @@ class Estimate:
     explained: float
     has_nan: bool = False  # as it should
     varies: bool = False  # about as much without noise
+    growth: float = 1.0  # that is expected of the error
 
     @property
     def verdict(self) -> Verdict:
         """The reason for what is lost."""
         factor = _FACTOR_OF_HALVES if self.precision <= _BITS_OF_HALVES else _FACTOR
+        factor = max(factor, _FACTOR_OF_GROWTH * self.growth)
         if self.error is not None and self.error > factor * self.explained:
             return "wrong"
         if self.has_nan:
@@ -63,6 +65,7 @@ class Spread:
     truth: torch.Tensor | None  # in float64
     inputs_unit: float  # of the coarsest input, relative to its size
     repeated: torch.Tensor | None = None  # the result of another run on the same inputs
+    growth: float = 1.0
     runs: int = 0
     moved: float = 0.0
     true_moved: float = 0.0
@@ -99,6 +102,7 @@ class Spread:
             explained=follows + unit + self._least_rounding(),
             has_nan=has_nan,
             varies=variation > _SHARE_OF_SPREAD * spread > 0,
+            growth=self.growth,
         )
 
     def _least_rounding(self) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from torchparity.perturb.perturbing import Held, Perturbing, check_draws_nothing
 from torchparity.perturb.rerunning import gradients_as_called
 from torchparity.perturb.selected_calls import SelectedCalls
 from torchparity.perturb.significance.estimate import Estimate, Spread, distance
+from torchparity.perturb.significance.matrix_algorithms import expected_growth
 from torchparity.perturb.significance.noise import Float64, LastBits, raised
 from torchparity.perturb.significance.summary import Entry, Summary
 from torchparity.perturb.subject import CancelledError, Subject, call_tensors, tensors_of
@@ -83,12 +85,13 @@ class Significance(Perturbing):
         if needs_dtype(call.op.name):
             raise CancelledError(NEEDS_DTYPE)
         self._noise.perturbed(held.subject)  # raises where nothing can be moved
-        again = _Again(call, held, len(originals), is_written=is_written)
+        again = _Again(call, held, originals, is_written=is_written)
         truths = again.run(self._truth, held.subject.tensors)
         unit = unit_moved(self._noise.moved, held.subject)
         repeated = again.results(self._noise, [copied(tensor) for tensor in held.subject.tensors])
+        growth = expected_growth(call.op.name, held.subject.tensors)
         spreads = [
-            Spread(originals[place], None if truths is None else truths[place], unit, repeated[place])
+            Spread(originals[place], None if truths is None else truths[place], unit, repeated[place], growth)
             for place in judged
         ]
         for _ in range(self._runs):
@@ -105,8 +108,9 @@ class Significance(Perturbing):
 class _Again:
     """Runs one call again and again."""
 
-    def __init__(self, call: Call, held: Held, results: int, *, is_written: bool) -> None:
-        self._call, self._held, self._results, self._is_written = call, held, results, is_written
+    def __init__(self, call: Call, held: Held, originals: Sequence[torch.Tensor], *, is_written: bool) -> None:
+        self._call, self._held, self._is_written = call, held, is_written
+        self._shapes = [original.shape for original in originals]
 
     def run(self, truth: Float64, tensors: list[torch.Tensor]) -> list[torch.Tensor] | None:
         """Return the results in float64; None where that cannot be had."""
@@ -118,8 +122,8 @@ class _Again:
         assert self._call.function is not None
         again = self._held.run_again(self._call.function, tensors, kind)
         results = tensors if self._is_written else list(tensors_of(again))
-        if len(results) != self._results:
-            raise CancelledError("it returned another number of results")
+        if [result.shape for result in results] != self._shapes:
+            raise CancelledError("for other inputs its results have other shapes")
         return results
 
 
