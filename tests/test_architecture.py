@@ -64,7 +64,7 @@ ALLOWED = {
     },
     "recording": {
         *("calls", "config", "devices", "errors", "kernels", "naming", "ops", "records", "storage", "tensors", "text"),
-        *("overwrites", "perturb"),
+        *("overwrites", "perturb", "whole_file"),
     },
     "running": {
         *("calls", "config", "errors", "kernels", "perturb", "recording", "storage", "tensors", "text", "whole_file"),

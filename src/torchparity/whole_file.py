@@ -1,4 +1,4 @@
-"""Writing a file whole or not at all, refusing a folder beforehand, and the reason of an `OSError` in words."""
+"""Writing a file whole or not at all, refusing a folder beforehand, `~` in paths, and an `OSError` in words."""
 
 from __future__ import annotations
 
@@ -44,6 +44,11 @@ def refuse_unwritable(folder: Path) -> None:
         raise RunWriteError(folder, "not a directory")
     if not os.access(there, os.W_OK | os.X_OK):
         raise RunWriteError(folder, "permission denied")
+
+
+def with_home(path: str | Path) -> Path:
+    """Return a path with the folder of a user in place of `~`; it stays where there is no such user, as in a shell."""
+    return Path(os.path.expanduser(path))
 
 
 def reason_of(error: OSError) -> str:

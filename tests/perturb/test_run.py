@@ -8,6 +8,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 
 import pytest
+from torch.distributed.run import get_args_parser as torchrun_parser
 
 from tests.support.perturbing import rows_in
 from tests.support.processes import ROOT
@@ -180,7 +181,7 @@ def test_significance_ranks_apis_and_modules(tmp_path):
         (["--task", "free_benchmark", "--significance", "2", "--raise-float32"], "leave 'raise_float32' out"),
         (["--task", "free_benchmark", "--checksum-every", "1"], "give --steps too, or leave one of them out"),
         (["--seeds", "--task", "free_benchmark", "--list", "mm"], "leave --output, --task, --list out"),
-        (["--log", "nowhere/file.txt"], "cannot write"),
+        (["--log-file", "nowhere/file.txt"], "cannot write"),
         (["--task", "free_benchmark", "--max-sample", "3"], "--max-sample: only with --if-preheat"),
     ],
 )
@@ -214,7 +215,7 @@ def test_lists_given_again_are_added_up_and_stripped(tmp_path):
 
 def test_the_log_names_each_call_that_was_left_out(tmp_path):
     log = tmp_path / "log.txt"
-    done = run(tmp_path, "--task", "free_benchmark", "--pert-mode", "change_value", "--log", str(log))
+    done = run(tmp_path, "--task", "free_benchmark", "--pert-mode", "change_value", "--log-file", str(log))
 
     lines = log.read_text(encoding="utf-8").splitlines()
     left_out = "For Functional.linear.0.forward, its result depends on the order of the elements. Cancel perturbation."
@@ -224,7 +225,7 @@ def test_the_log_names_each_call_that_was_left_out(tmp_path):
 
 def test_the_log_is_never_the_script(tmp_path):
     script = tmp_path / "train.py"
-    done = run(tmp_path, "--task", "free_benchmark", "--pert-mode", "bit_noise", "--log", str(script))
+    done = run(tmp_path, "--task", "free_benchmark", "--pert-mode", "bit_noise", "--log-file", str(script))
 
     assert done.returncode == 2 and "is the script itself" in done.stderr
     assert script.read_text() == SCRIPT
@@ -232,7 +233,7 @@ def test_the_log_is_never_the_script(tmp_path):
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
 def test_a_log_that_cannot_be_written_is_one_sentence(tmp_path):
-    done = run(tmp_path, "--task", "free_benchmark", "--pert-mode", "bit_noise", "--log", "/dev/full")
+    done = run(tmp_path, "--task", "free_benchmark", "--pert-mode", "bit_noise", "--log-file", "/dev/full")
 
     assert done.returncode == 0, done.stderr
     assert "could not be written to /dev/full (no space left on device)" in done.stderr
@@ -244,7 +245,7 @@ def test_a_log_of_before_stays_where_the_recording_is_refused(tmp_path):
     log.write_text("of before\n")
     folder.mkdir(parents=True)
 
-    done = run(tmp_path, "--task", "free_benchmark", "--pert-mode", "bit_noise", "--log", str(log))
+    done = run(tmp_path, "--task", "free_benchmark", "--pert-mode", "bit_noise", "--log-file", str(log))
 
     assert done.returncode == 2 and done.stdout == ""
     assert log.read_text() == "of before\n"
@@ -254,9 +255,9 @@ def test_each_of_several_ranks_has_a_log(tmp_path, monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     for rank in ("0", "1"):
         monkeypatch.setenv("RANK", rank)
-        run(tmp_path, "--task", "free_benchmark", "--pert-mode", "bit_noise", "--log", str(tmp_path / "log.txt"))
+        run(tmp_path, "--task", "free_benchmark", "--pert-mode", "bit_noise", "--log-file", str(tmp_path / "log.txt"))
 
-    done = run(tmp_path, "--task", "free_benchmark", "--pert-mode", "bit_noise", "--log", "/dev/stderr")
+    done = run(tmp_path, "--task", "free_benchmark", "--pert-mode", "bit_noise", "--log-file", "/dev/stderr")
     assert "Perturbation is bit_noise of" in done.stderr
     assert sorted(file.name for file in tmp_path.glob("log*")) == ["log.rank0.txt", "log.rank1.txt"]
 
@@ -267,3 +268,82 @@ def test_a_folder_in_the_place_of_a_table_is_refused_before_the_script_runs(tmp_
 
     assert done.returncode == 2
     assert "it is a folder" in done.stderr and "trained" not in done.stdout
+
+
+CANCELS = """
+import torch
+
+def cancel(inputs):  # its result has hardly a bit
+    return torch.sub(inputs, inputs.detach() * (1 + 1e-4)).sum()
+
+torch.manual_seed(0)
+model = torch.nn.Linear(8, 4)
+"""
+DRY_RUN = """
+with torch.no_grad():
+    cancel(100 * model(torch.rand(3, 8)))
+"""
+TRAINING = """
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(2):
+    cancel(100 * model(torch.rand(3, 8))).backward()
+    optimizer.step()
+"""
+TRIAL = """
+cancel(100 * model(torch.rand(3, 8)))
+"""
+BIT_NOISE = "--task", "free_benchmark", "--pert-mode", "bit_noise", "--list", "Torch.sub"
+
+
+@pytest.mark.parametrize("source", [CANCELS + DRY_RUN + TRAINING, CANCELS + TRAINING + TRIAL], ids=["before", "behind"])
+def test_calls_that_are_of_no_step_of_the_training_leave_no_rows(tmp_path, source):
+    run(tmp_path, *BIT_NOISE, source=CANCELS + TRAINING)
+    wanted = [(row["step"], row["api_name"]) for row in rows_in(tmp_path / "run")]
+    log = tmp_path / "log.txt"
+    done = run(tmp_path, *BIT_NOISE, "--overwrite", "--log-file", str(log), source=source)
+
+    assert [(row["step"], row["api_name"]) for row in rows_in(tmp_path / "run")] == wanted
+    assert len(wanted) == 2 and "2 results beyond the thresholds" in done.stderr
+    assert "of an earlier training" not in done.stderr
+    assert "which counts from step 0" in log.read_text() or source.endswith(TRIAL)
+
+
+def test_rows_of_an_earlier_training_stay_where_those_before_a_training_go(tmp_path):
+    run(tmp_path, *BIT_NOISE, source=CANCELS + TRAINING)
+    earlier = rows_in(tmp_path / "run")
+    done = run(tmp_path, *BIT_NOISE, source=CANCELS + DRY_RUN + TRAINING)
+
+    assert rows_in(tmp_path / "run")[:2] == earlier and len(rows_in(tmp_path / "run")) == 4
+    assert "also has rows of an earlier training" in done.stderr
+
+
+def test_significance_of_calls_before_the_training_is_taken_back(tmp_path):
+    options = "--task", "free_benchmark", "--significance", "2"
+    run(tmp_path, *options, source=CANCELS + DRY_RUN + TRAINING)
+
+    rows = [(row["step"], row["kind"], row["name"]) for row in rows_in(tmp_path / "run", "significance.csv")]
+    assert rows and len(rows) == len(set(rows))
+
+
+def test_a_home_that_nobody_has_is_a_folder_of_that_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = run(tmp_path, *BIT_NOISE, "--log-file", "~nobody-of-that-name/log.txt")
+
+    assert done.returncode == 2 and "Traceback" not in done.stderr
+    assert "~nobody-of-that-name" in done.stderr
+
+
+def test_a_doubtful_name_is_told_once(tmp_path):
+    done = run(tmp_path, "--task", "free_benchmark", "--pert-mode", "bit_noise", "--list", "softmaxx")
+
+    assert done.stderr.count("no API of torch has 'softmaxx' in its name") == 1
+
+
+def test_no_option_is_an_abbreviation_of_one_of_torchrun():
+    """torchrun reads all words, those of the script too, before it knows which are whose."""
+    parser = ArgumentParser()
+    add_arguments(parser)
+    ours = [option for action in parser._actions for option in action.option_strings if option.startswith("--")]
+    theirs = torchrun_parser()
+
+    assert not [option for option in ours if option != "--help" and theirs._get_option_tuples(option)]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from importlib import import_module
 from io import TextIOWrapper
 from itertools import takewhile
@@ -21,6 +20,7 @@ from torchparity.cli.terminal.parser import Parser
 from torchparity.errors import ConfigError, InternalError, ParityError, RunWriteError, StoppedError, nearest
 from torchparity.text import printable
 from torchparity.version import __version__
+from torchparity.whole_file import with_home
 
 
 def command_names() -> list[str]:
@@ -89,8 +89,7 @@ def _expand_users(options: argparse.Namespace) -> None:
     """Put the folder of a user in place of `~`, which a shell leaves in `--output_path=~/results` and in quotes."""
     for name, value in vars(options).items():
         if isinstance(value, Path):
-            with suppress(RuntimeError):  # there is no such user
-                setattr(options, name, value.expanduser())
+            setattr(options, name, with_home(value))
 
 
 def _commands_to_load(words: list[str]) -> list[str]:

@@ -52,7 +52,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--overwrite", action="store_true", help="remove the run, or the tables of free_benchmark, already in RUN"
     )
-    parser.add_argument("--log", type=Path, metavar="FILE", help="write there what torchparity does, call by call")
+    parser.add_argument("--log-file", type=Path, metavar="FILE", help="write there what torchparity does, call by call")
 
 
 def _add_perturbing(parser: ArgumentParser) -> None:
@@ -121,7 +121,7 @@ def run(options: Namespace) -> int:
         overflow_nums=_overflows(options),
         perturbing=_perturbing(options),
         command=_command(options, words),
-        log=options.log,
+        log=options.log_file,
     )
     return run_script(find_script(words, is_module=options.module is not None), asked)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -61,7 +61,7 @@ class SharedTable:
 
     def __init__(self, folder: Path, table: Table) -> None:
         self.path = folder / table.file
-        self._header = _line(table.columns)
+        self._columns, self._header = table.columns, _line(table.columns)
         self.rows = 0  # that this process had to add
         self._lost, self._reason = 0, ""
         refuse_unwritable(folder)
@@ -69,6 +69,7 @@ class SharedTable:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._append(b"")
+            self._begin = self.path.stat().st_size  # what is before it is of an earlier training
         except OSError as error:
             raise RunWriteError(self.path, reason_of(error)) from None
 
@@ -79,6 +80,24 @@ class SharedTable:
             self._append(_line(row))
         except OSError as error:
             self._lost, self._reason = self._lost + 1, reason_of(error)
+
+    def take_back(self, rank: int, step: int | None = None) -> None:
+        """Remove the rows that a rank has added, all or those of a step: they are of no training.
+
+        They stay where the file has no lock, since other ranks may add rows meanwhile.
+        """
+        own = {"rank": str(rank)} if step is None else {"rank": str(rank), "step": str(step)}
+        places = {self._columns.index(column): value for column, value in own.items()}
+        with suppress(OSError), self.path.open("r+b") as file, _locked(file.fileno()) as is_alone:
+            if not is_alone:
+                return
+            file.seek(self._begin)
+            lines = file.read().splitlines(keepends=True)
+            kept = [line for line in lines if not _has_fields(line, places)]
+            file.seek(self._begin)
+            file.writelines(kept)
+            file.truncate()
+            self.rows -= len(lines) - len(kept)
 
     def lost_sentences(self) -> list[str]:
         """Return what to say of rows that could not be written."""
@@ -122,6 +141,12 @@ def _beginning(file: int, header: bytes) -> bytes:
         return header
     os.lseek(file, size - 1, os.SEEK_SET)
     return b"" if os.read(file, 1) == b"\n" else b"\r\n"  # the last row was cut off
+
+
+def _has_fields(line: bytes, fields: Mapping[int, str]) -> bool:
+    """Tell whether a line has some texts at some places; no text of ours goes on in another line."""
+    row = next(csv.reader([line.decode("utf-8", errors="replace")]), [])
+    return all(row[place : place + 1] == [text] for place, text in fields.items())
 
 
 def _line(row: Sequence[Any]) -> bytes:

@@ -70,6 +70,10 @@ class Perturbing(Listener, ABC):
         """Judge what is still to come."""
         self.verdicts.settle()
 
+    def take_back(self, step: int | None = None) -> None:
+        """Remove what was written of a step, or of all: it is of no training."""
+        self.verdicts.take_back(step)
+
     @abstractmethod
     def sentences(self) -> list[str]:
         """Return what came of it, for the end of the training."""

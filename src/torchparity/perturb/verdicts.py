@@ -6,6 +6,7 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -51,12 +52,26 @@ class Verdicts:
         self.perturbed = 0
         self._unsampled = 0  # calls that a preheat looks at no further
         self.cancelled = Counter[str]()
-        self.farthest: tuple[Measured, float] | None = None  # of the rows
+        self._farthest: dict[int, tuple[Measured, float]] = {}  # row of each step
         self.unequal: dict[str, float] = {}  # the largest deviation of each API, where inputs did not change
 
     def open(self, folder: Path, rank: int) -> None:
         """Make the file, or raise where it cannot be written."""
         self._rank, self.table = rank, SharedTable(folder, DEVIATIONS)
+
+    @property
+    def farthest(self) -> tuple[Measured, float] | None:
+        """The row that deviates the most."""
+        return max(self._farthest.values(), key=itemgetter(1), default=None)
+
+    def take_back(self, step: int | None = None) -> None:
+        """Remove the rows of a step, or of all: they are of no training."""
+        self.settle()
+        with self._lock:
+            for each in [step] if step is not None else list(self._farthest):
+                self._farthest.pop(each, None)
+            if self.table is not None:
+                self.table.take_back(self._rank, step)
 
     def wants(self, api: str, name: str) -> bool:
         """Tell whether a call is to be judged."""
@@ -143,8 +158,9 @@ class Verdicts:
         threshold = threshold_of(measured.output_dtype, measured.moved)
         if self._thresholds.exceeds(measured.api, measured.step, measured.output_dtype, threshold, deviation):
             index = "" if measured.output_index is None else measured.output_index
-            if self.farthest is None or deviation > self.farthest[1]:
-                self.farthest = measured, deviation
+            before = self._farthest.get(measured.step)
+            if before is None or deviation > before[1]:
+                self._farthest[measured.step] = measured, deviation
             if self.table is not None:
                 self.table.add(
                     [

@@ -77,6 +77,7 @@ class Session:
         self._output = output  # a run on disk, opened at the first start, where none is given
         self._step = self._first_step = 0
         self._has_listened = False  # in this step
+        self._has_checked_names = False
         self._tokens: TokenCounter | None = None
         self._has_tokens = False  # some that were wanted came
         self._warned_of: set[str] = set()
@@ -87,8 +88,9 @@ class Session:
 
     def check_names(self) -> list[str]:
         """Raise for names that no call can have, before any is made; return sentences about doubtful ones."""
-        if self._perturbing is None:
+        if self._perturbing is None or self._has_checked_names:
             return []
+        self._has_checked_names = True
         custom = self._interceptors.registered_names()
         setup.check_perturbed_names(self._config, custom)
         return list(self._perturbing.calls.doubtful(custom))
@@ -149,6 +151,14 @@ class Session:
         """Write no records of the step in hand, which turned out to be none; `close` comes next."""
         self._pause()
         self._has_listened, self._state = False, Step.NOT_BEGUN
+        if self._output is not None:
+            self._output.take_back(self._step)
+
+    def discard(self) -> None:
+        """End the recording; what it wrote is of no training, and goes as far as the next one does not replace it."""
+        self.close()
+        if self._output is not None:
+            self._output.take_back()
 
     def close(self, error: BaseException | None = None) -> None:
         """Write what is left, wait for the disk and say in one line what there is; `error` ended the training."""
@@ -250,6 +260,8 @@ class Session:
         if self._config.rank and own not in self._config.rank:
             return False
         if self._output is None:  # also where this step is not wanted: what cannot work is said before the training
+            for sentence in self.check_names():
+                _log.warning("torchparity: %s", sentence)
             custom = self._interceptors.registered_names()
             self._output = setup.open_output(self._config, self._recorder, model, custom, own, self._perturbing)
             close_at_exit(self)

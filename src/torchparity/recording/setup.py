@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any, get_args
 
 from torch import nn
@@ -30,6 +29,7 @@ from torchparity.recording.step.recorder import Recorder
 from torchparity.recording.writing.output import Output
 from torchparity.recording.writing.perturb_output import PerturbOutput
 from torchparity.recording.writing.step_output import StepOutput
+from torchparity.whole_file import with_home
 
 _log = logging.getLogger("torchparity")
 
@@ -105,9 +105,7 @@ def open_output(
     level, selection = level_of(config), recorder.selection
     if perturbing is not None:
         check_perturbed_names(config, custom)
-        for sentence in perturbing.calls.doubtful(custom):
-            _log.warning("torchparity: %s", sentence)
-        folder = Path(config.dump_path).expanduser().absolute()
+        folder = with_home(config.dump_path).absolute()
         is_only = not is_one_of_many()
         return PerturbOutput(perturbing, folder, rank, is_only_rank=is_only, overwrite=config.overwrite)
     modules = None

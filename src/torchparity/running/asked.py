@@ -13,7 +13,7 @@ from torchparity.errors import ConfigError, RunExistsError, RunWriteError
 from torchparity.perturb.findings import DEVIATIONS, SIGNIFICANCE, TABLES, refuse_other_columns
 from torchparity.storage import remove_part
 from torchparity.storage.step_checksums import checksum_file
-from torchparity.whole_file import refuse_unwritable
+from torchparity.whole_file import refuse_unwritable, with_home
 
 _SPAN = re.compile(r"(?P<first>\d{1,9})(?:-(?P<last>\d{1,9}))?", re.ASCII)
 _PART = re.compile(r"(?:step|rank)\d+", re.ASCII)
@@ -50,7 +50,7 @@ class Asked:
     @property
     def folder(self) -> Path:
         """The folder of the run, wherever the script goes to."""
-        return self.output.expanduser().absolute()
+        return with_home(self.output).absolute()
 
     def config(self) -> CaptureConfig:
         """Return the settings of the recording; raise `ConfigError` for what cannot work."""

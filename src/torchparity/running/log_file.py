@@ -1,4 +1,4 @@
-"""The file that `torchparity run --log` writes: nothing that goes wrong with it reaches the script."""
+"""The file that `torchparity run --log-file` writes: nothing that goes wrong with it reaches the script."""
 
 from __future__ import annotations
 
@@ -10,17 +10,19 @@ from pathlib import Path
 
 from torchparity.errors import ConfigError, RunWriteError
 from torchparity.text import counted
-from torchparity.whole_file import reason_of
+from torchparity.whole_file import reason_of, with_home
 
 
 class LogFile(logging.FileHandler):
     """A line for each message; those that cannot be written are counted. Each of several ranks has a file."""
 
     def __init__(self, asked: Path, script: str) -> None:
-        path = _of_this_rank(asked.expanduser().absolute())
+        path = _of_this_rank(with_home(asked).absolute())
         with suppress(OSError):
             if path.samefile(script):
-                raise ConfigError(f"--log {asked} is the script itself, which would be overwritten; name another file.")
+                raise ConfigError(
+                    f"--log-file {asked} is the script itself, which would be overwritten; name another file."
+                )
         self._asked, self._lost, self._reason = asked, 0, ""
         try:
             super().__init__(path, mode="a", encoding="utf-8")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -25,6 +26,7 @@ from torchparity.running.stopping import Stopping
 from torchparity.storage import remove_part
 from torchparity.text import counted
 
+_log = logging.getLogger("torchparity")
 _NOT_ENDED = (
     "--stop-after did not end the script: it called no backward and no optimizer.step, "
     "and calls of a model alone may be an evaluation before the training."
@@ -78,11 +80,13 @@ class ScriptRun:
 
     def _drop_session(self) -> None:
         with self._outcome.catching_output():
-            self._session.close()
+            self._session.discard()
         self._outcome.recorded.clear()
+        _log.info("torchparity: the calls so far were before the training, which counts from step 0; they do not count")
         # Tables of task free_benchmark may have rows of an earlier training, which stay.
         replaces = self._config.task != "free_benchmark"
         self._session = Session(msgspec.structs.replace(self._config, overwrite=replaces))
+        self._session.check_names()  # of which everything was said
 
     def begin(self) -> None:
         """Begin a step, or go on with one that was paused."""

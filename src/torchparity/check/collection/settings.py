@@ -8,6 +8,7 @@ from pathlib import Path
 
 from torchparity.config import LARGEST_INDEX
 from torchparity.errors import ConfigError
+from torchparity.whole_file import with_home
 
 
 @dataclass(frozen=True)
@@ -38,10 +39,10 @@ class CollectionSettings:
     @property
     def folder(self) -> Path:
         """The folder of the files."""
-        return Path(self.dump_path).expanduser()
+        return with_home(self.dump_path)
 
     @property
     def error_data_folder(self) -> Path | None:
         """The folder in which run_ut shall save what fails; None: the one that it is started in."""
-        given = Path(self.error_data_path).expanduser()
+        given = with_home(self.error_data_path)
         return None if given == Path() else given

@@ -67,6 +67,13 @@ class Significance(Perturbing):
             if self._worst is None or entry.is_worse_than(self._worst):
                 self._worst = entry
 
+    def take_back(self, step: int | None = None) -> None:
+        """Remove what was written of all steps; one that is not over has only a summary."""
+        self._summary = Summary()
+        if step is None and self._table is not None:
+            self._table.take_back(self._rank)
+            self._worst = None
+
     def sentences(self) -> list[str]:
         runs = f"ran {counted(self.verdicts.perturbed, 'call')} {self._runs} times with random last bits"
         worst = [f"worst: {self._worst.sentence()}"] if self._worst is not None else []

@@ -50,6 +50,9 @@ class OverflowOutput:
             _log.warning("torchparity: %s is not written: %s", self._info.forward, error)
         self._output.write(step, done, missing, environment)
 
+    def take_back(self, step: int | None = None) -> None:
+        """Do nothing: see `Output`."""
+
     def close(self, missing: Iterable[str]) -> None:
         """End the run, and say what was left to a GradScaler."""
         probes = self._recorder.scaling.probes

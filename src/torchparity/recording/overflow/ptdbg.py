@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from torchparity.whole_file import with_home
+
 
 def training_stop(run: str | Path, overflows: int) -> ValueError:
     """Return the error that ptdbg_ascend raises in the training, with its text; `run` is where the calls are."""
-    folder = Path(run).expanduser().absolute()
+    folder = with_home(run).absolute()
     return ValueError(f"[overflow {overflows} times]: dump file is saved in '{folder}'.")

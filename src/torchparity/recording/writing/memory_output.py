@@ -41,6 +41,9 @@ class MemoryOutput:
             missing=missing,
         )
 
+    def take_back(self, step: int | None = None) -> None:
+        """Do nothing: what was taken is the taker's."""
+
     def close(self, missing: Iterable[str]) -> None:
         """Let go of what nobody took."""
         self._part = None

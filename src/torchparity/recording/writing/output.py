@@ -17,6 +17,7 @@ from torchparity.recording.writing.only_differing import OnlyDiffering
 from torchparity.records import Record
 from torchparity.storage import DiskUsage, RunWriter, SharedTensor, StepReport
 from torchparity.text import counted
+from torchparity.whole_file import with_home
 
 _log = logging.getLogger("torchparity")
 _WITH_APIS = ("L1", "mix")
@@ -44,7 +45,7 @@ class Output:
         if is_tensor and tensor.bench_path is not None:
             self._differing = OnlyDiffering(Path(tensor.bench_path), most=tensor.diff_nums, rank=rank)
         self._writer = RunWriter(
-            Path(config.dump_path).expanduser(),
+            with_home(config.dump_path),
             task=config.task,
             level=level,
             rank=rank,
@@ -142,6 +143,9 @@ class Output:
         if reason is not None and not self._has_told_end_of_values:
             self._has_told_end_of_values = True
             _log.warning("torchparity: the run is incomplete, without values of further tensors: %s.", reason)
+
+    def take_back(self, step: int | None = None) -> None:
+        """Do nothing: a step in hand has no records yet, and a run that begins anew replaces the one before."""
 
     def close(self, missing: Iterable[str]) -> None:
         """Wait for the writer and print the closing line."""

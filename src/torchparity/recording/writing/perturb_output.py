@@ -44,6 +44,10 @@ class PerturbOutput:
         """Judge what has come from a device."""
         self._perturbing.end_step(step)
 
+    def take_back(self, step: int | None = None) -> None:
+        """Remove the rows of a step, or of all."""
+        self._perturbing.take_back(step)
+
     def close(self, missing: Iterable[str]) -> None:
         """Judge the rest, and print the closing line."""
         failed = attempted(self._perturbing.close)

@@ -24,5 +24,11 @@ class StepOutput(Protocol):
     ) -> None:
         """Take a step that is over, with sentences about what it lacks."""
 
+    def take_back(self, step: int | None = None) -> None:
+        """Remove what was written of the step in hand, or with None of all steps: they are none of the training.
+
+        What comes next in the same folder may replace it as well.
+        """
+
     def close(self, missing: Iterable[str]) -> None:
         """End the recording, with sentences about what all of it lacks."""
