@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 from tests.support.runs import write_linear_run
 from torchparity import open_run
 from torchparity.cli import main
+from torchparity.recording import capture
 from torchparity.storage import record_to_json
 from torchparity.storage.convert import _without_places
 
@@ -106,3 +108,12 @@ def test_an_existing_run_is_refused_unless_asked(linear_run, tmp_path, capsys):
     assert main(["convert", str(linear_run), str(other), "--to", "pt"]) == 2
     assert "already holds a run" in capsys.readouterr().err
     assert main(["convert", str(linear_run), str(other), "--to", "pt", "--overwrite"]) == 0
+
+
+def test_a_run_without_values_is_told(tmp_path, capsys):
+    with capture(tmp_path / "run"):
+        torch.ones(2).exp()
+    capsys.readouterr()
+
+    assert main(["convert", str(tmp_path / "run"), str(tmp_path / "files"), "--to", "pt"]) == 0
+    assert capsys.readouterr().out.endswith("0 tensors as pt; the run has no values, which task 'tensor' keeps\n")

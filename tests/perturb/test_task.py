@@ -304,3 +304,19 @@ def test_a_name_that_is_spelt_right_and_was_not_called_gets_no_hint(tmp_path, ca
         torch.ones(2).mul(2).clone()
 
     assert f"never seen: {text};" in capsys.readouterr().out
+
+
+def test_a_check_that_saw_no_call_says_so(tmp_path, capsys):
+    with perturbing(tmp_path, pert_mode="bit_noise"):
+        pass
+
+    assert "nothing was checked with bit_noise; no call was seen; of other threads" in capsys.readouterr().out
+
+
+def test_several_ranks_are_told_that_they_overwrite_nothing(tmp_path, monkeypatch, caplog):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", "1")
+    with perturbing(tmp_path, pert_mode="bit_noise", overwrite=True):
+        torch.ones(3).exp()
+
+    assert any("are not overwritten, since all ranks add to them" in message for message in caplog.messages)

@@ -13,6 +13,8 @@ from pathlib import Path
 from torchparity.storage import run_path
 from torchparity.storage.formats import writable_formats
 
+_WITH_VALUES = "task 'tensor'"
+
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("run", type=run_path, metavar="RUN", help="run to read, from torchparity, msprobe or ptdbg")
@@ -29,7 +31,8 @@ def run(options: Namespace) -> int:
     done = convert_run(open_run(options.run), options.output, options.to, overwrite=options.overwrite)
     for problem in done.problems:
         print(f"torchparity: {printable(problem)}", file=sys.stderr)
+    no_values = "" if done.tensors or done.problems else f"; the run has no values, which {_WITH_VALUES} keeps"
     lost = f"; {counted(len(done.problems), 'problem')}, see above" if done.problems else ""
     written = f"{counted(done.records, 'record')} and {counted(done.tensors, 'tensor')} as {options.to}"
-    print(f"{options.output}: {written}{lost}")
+    print(f"{options.output}: {written}{no_values}{lost}")
     return 2 if done.problems else 0

@@ -36,6 +36,7 @@ from torchparity.text import counted
 
 _MOST_REASONS = 5
 _MOST_NAMED = 5
+_NO_CALL = "no call was seen; of other threads those are seen that the model given to start() makes"
 _NO_TENSOR = "its result has no tensor to compare"
 
 
@@ -131,7 +132,7 @@ def check_sentences(verdicts: Verdicts, calls: SelectedCalls) -> list[str]:
     """Return what came of a check: how many calls were perturbed, how many deviate, and what was left out."""
     rows = verdicts.table.rows if verdicts.table is not None else 0
     if not verdicts.perturbed and not rows:
-        return [f"nothing was checked with {verdicts.mode}", *left_out_sentences(verdicts, calls)]
+        return [f"nothing was checked with {verdicts.mode}", *reasons_for_nothing(verdicts, calls)]
     beyond = f"{counted(rows, 'result')} beyond the thresholds"
     if verdicts.farthest is not None:
         measured, deviation = verdicts.farthest
@@ -164,6 +165,11 @@ def left_out_sentences(verdicts: Verdicts, calls: SelectedCalls) -> list[str]:
         *([f"{counted(beyond, 'call')} beyond max_calls_per_api {calls.most}"] if beyond else []),
         *([f"never seen: {', '.join(missing)}"] if missing else []),
     ]
+
+
+def reasons_for_nothing(verdicts: Verdicts, calls: SelectedCalls) -> list[str]:
+    """Return why no call was perturbed."""
+    return left_out_sentences(verdicts, calls) or [_NO_CALL]
 
 
 def _reasons(cancelled: Counter[str]) -> list[str]:

@@ -8,7 +8,7 @@ import torch
 
 from torchparity.calls import Call
 from torchparity.ops import possible_writes
-from torchparity.perturb.checking import left_out_sentences
+from torchparity.perturb.checking import left_out_sentences, reasons_for_nothing
 from torchparity.perturb.perturbations import Perturbation
 from torchparity.perturb.perturbing import Held, Perturbing, check_draws_nothing, check_is_no_view, share_memory
 from torchparity.perturb.selected_calls import SelectedCalls
@@ -48,9 +48,9 @@ class Fix(Perturbing):
         return fixed[0]
 
     def sentences(self) -> list[str]:
-        fixed = f"replaced the results of {counted(self.verdicts.perturbed, 'call')} by {self.verdicts.mode}"
         if not self.verdicts.perturbed:
-            fixed = f"nothing was replaced by {self.verdicts.mode}"
+            return [f"nothing was replaced by {self.verdicts.mode}", *reasons_for_nothing(self.verdicts, self.calls)]
+        fixed = f"replaced the results of {counted(self.verdicts.perturbed, 'call')} by {self.verdicts.mode}"
         return [fixed, *left_out_sentences(self.verdicts, self.calls)]
 
     def _fixed(self, call: Call, held: Held, output: Any) -> Any:

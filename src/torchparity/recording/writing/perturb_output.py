@@ -14,6 +14,10 @@ from torchparity.recording.step.pending_step import PendingStep
 from torchparity.storage import SharedTensor
 
 _log = logging.getLogger("torchparity")
+_NOT_OVERWRITTEN = (
+    "the tables in {folder} are not overwritten, since all ranks add to them; remove them before the training, or use "
+    "torchparity run --overwrite."
+)
 _LONGEST_LINE = 1 << 16  # bytes that are read of a line
 
 
@@ -26,12 +30,13 @@ class PerturbOutput:
         self, perturbing: Perturbing, folder: Path, rank: int, *, is_only_rank: bool = True, overwrite: bool = False
     ) -> None:
         self._perturbing, self._folder = perturbing, folder
-        tables = (
-            [folder / table.file for table in TABLES] if is_only_rank else []
-        )  # else others may have added rows already
+        # Of several ranks others may have added rows already.
+        tables = [folder / table.file for table in TABLES] if is_only_rank else []
         if overwrite and perturbing.writes_files:
             for table in tables:
                 table.unlink(missing_ok=True)
+            if not is_only_rank:
+                _log.warning("torchparity: %s", _NOT_OVERWRITTEN.format(folder=folder))
         self._tables_with_rows = [table.name for table in tables if _has_rows(table)]
         perturbing.open(folder, rank)
 
