@@ -40,9 +40,9 @@ class Interceptors:
         self._collectives = CollectiveInterceptor(dispatcher, self._apis)
         self._custom = CustomApis(dispatcher, self._apis)
         self._optimizers = OptimizerInterceptor(dispatcher, sees_calls=sees_apis)
-        self._traceable = (FastPaths(self._apis), ClearedGradients(self._apis))
+        self._off_when_traced = (FastPaths(self._apis), ClearedGradients(self._apis))
         self._compiled = CompiledRegions(
-            dispatcher, self._apis, self._traceable, name_of=self._modules.name_of, hooked=self._hooked
+            dispatcher, self._apis, self._off_when_traced, name_of=self._modules.name_of, hooked=self._hooked
         )
         self._cuda_graphs = CudaGraphs(dispatcher)
         self._guards = (ScriptingGuard(), PicklingGuard())  # against those who look at hooks
@@ -59,7 +59,7 @@ class Interceptors:
         self._dispatcher.boundary.run("start", self._dispatcher.memory.wrote_unseen, "start")
         self._compiled.attach()
         self._cuda_graphs.attach()
-        for patches in self._traceable:
+        for patches in self._off_when_traced:
             patches.attach()
         self._optimizers.attach()
 
@@ -74,7 +74,7 @@ class Interceptors:
         self._dispatcher.boundary.run("stop", self._modules.close_interrupted, sys._getframe())
         self._compiled.detach()
         self._cuda_graphs.detach()
-        for patches in self._traceable:
+        for patches in self._off_when_traced:
             patches.detach()
         self._dispatcher.nesting.leave_all()
         take_off(self._apis)

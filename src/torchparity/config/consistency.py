@@ -47,6 +47,15 @@ def _summary_mode(config: CaptureConfig) -> str:
 
 def _check_free_benchmark(block: FreeBenchmarkTask, source: str) -> None:
     where = f"{source}: free_benchmark"
+    _check_calls(block, where)
+    _check_modes(block, where)
+    _check_numbers(block, source)
+    if block.significance:
+        _check_significance(block, where)
+
+
+def _check_calls(block: FreeBenchmarkTask, where: str) -> None:
+    """Raise for a choice of calls that names none, or says it in two ways."""
     if block.scope and block.list:
         raise ConfigError(f"{where}: give 'scope' or 'list', not both.")
     for name in block.scope:
@@ -60,6 +69,10 @@ def _check_free_benchmark(block: FreeBenchmarkTask, source: str) -> None:
             )
     if "" in block.list:
         raise ConfigError(f"{where}.list has an empty text, which every name contains; leave 'list' out for all.")
+
+
+def _check_modes(block: FreeBenchmarkTask, where: str) -> None:
+    """Raise for a perturbation, a handler and a stage that do not go together."""
     if (block.fuzz_device == "cpu") != (block.pert_mode == "to_cpu"):
         if block.pert_mode == "to_cpu":
             raise ConfigError(
@@ -78,6 +91,9 @@ def _check_free_benchmark(block: FreeBenchmarkTask, source: str) -> None:
         raise ConfigError(f"{where}: handler_type 'fix' does not work with {given}; leave one of them out.")
     if block.fuzz_stage == "backward" and not block.list:
         raise ConfigError(f"{where}: fuzz_stage 'backward' needs 'list', since the listed APIs' activations are kept.")
+
+
+def _check_numbers(block: FreeBenchmarkTask, source: str) -> None:
     for field, number in (("preheat_step", block.preheat_step), ("max_sample", block.max_sample)):
         if number < 1:
             raise bad_value(source, f"free_benchmark.{field}", number, "a whole number from 1")
@@ -87,11 +103,15 @@ def _check_free_benchmark(block: FreeBenchmarkTask, source: str) -> None:
     if block.significance < 0 or block.significance == 1:
         must_be = "a whole number from 2, or 0 for none"
         raise bad_value(source, "free_benchmark.significance", block.significance, must_be)
-    if block.significance and (block.handler_type == "fix" or block.fuzz_stage == "backward" or block.if_preheat):
+
+
+def _check_significance(block: FreeBenchmarkTask, where: str) -> None:
+    """Raise for what significance has no use for."""
+    if block.handler_type == "fix" or block.fuzz_stage == "backward" or block.if_preheat:
         given = "if_preheat" if block.if_preheat else "fuzz_stage 'backward'"
         given = "handler_type 'fix'" if block.handler_type == "fix" else given
         raise ConfigError(f"{where}: 'significance' does not work with {given}; leave one of them out.")
-    if block.significance and block.raise_float32:
+    if block.raise_float32:
         raise ConfigError(f"{where}: 'significance' runs in float64 anyway; leave 'raise_float32' out.")
-    if block.significance and block.pert_mode != FreeBenchmarkTask().pert_mode:
+    if block.pert_mode != FreeBenchmarkTask().pert_mode:
         raise ConfigError(f"{where}: 'significance' adds noise of its own: leave pert_mode {block.pert_mode!r} out.")

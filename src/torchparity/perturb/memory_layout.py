@@ -9,7 +9,7 @@ import torch
 from torchparity.perturb.subject import CancelledError
 
 _ALIGNMENT = 64  # bytes: kernels load no more at a time
-_MOST_GAPS = 1 << 30  # bytes between the elements of a tensor that a copy may take as well
+_MOST_BYTES_BETWEEN = 1 << 30  # the elements of a tensor, which a copy takes as well
 
 
 def copied(tensor: torch.Tensor) -> torch.Tensor:
@@ -32,7 +32,7 @@ def copied(tensor: torch.Tensor) -> torch.Tensor:
 def numbers_in_memory(tensor: torch.Tensor) -> torch.Tensor:
     """Return the memory of a tensor from its first element to its last as one row, with what lies in between."""
     length = 1 + _reach(tensor)
-    if (length - tensor.numel()) * tensor.element_size() > _MOST_GAPS:
+    if (length - tensor.numel()) * tensor.element_size() > _MOST_BYTES_BETWEEN:
         raise CancelledError("its input lies scattered over too much memory to be copied")
     return tensor.detach().as_strided((length,), (1,), tensor.storage_offset())
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,7 +34,7 @@ def run_script(script: Script, asked: Asked) -> int:
 
     `SystemExit` passes through with whatever the script gave it.
     """
-    config = asked.config()
+    asked.config()  # raises for what cannot work
     log = None if asked.log is None else LogFile(asked.log, script.file)
     asked.make_room()
     if log is not None:
@@ -41,29 +42,11 @@ def run_script(script: Script, asked: Asked) -> int:
     had_folder = asked.folder.exists()
     outcome, stopping, threads = Outcome(), Stopping(), ScriptThreads()
     started: list[ScriptRun] = []
-
-    def record() -> None:
-        from torchparity.running.script_run import ScriptRun
-
-        outcome.has_torch = True
-        try:
-            recording = ScriptRun(asked, outcome, stopping)
-            outcome.tell_now(recording.check_names())
-        except ConfigError as problem:
-            outcome.failures.append(str(problem))
-            if threading.current_thread() is threading.main_thread():  # another would end alone, and be waited for
-                raise NamesRefused from None  # said after hours of training it would be of no use
-        except ParityError as problem:
-            outcome.failures.append(str(problem))
-        else:
-            started.append(recording)
-            recording.attach()
-
     process, logs = os.getpid(), Keeping(outcome, log)
     logs.attach()
     if asked.stop_after:
         stopping.attach()
-    TorchImport(record).attach()
+    TorchImport(lambda: started.extend(_begin(asked, outcome, stopping))).attach()
     error = stopping.run(script.run)
     code = _exit_code(error)
     if os.getpid() != process:  # a child that the script forked came to its end here
@@ -75,6 +58,32 @@ def run_script(script: Script, asked: Asked) -> int:
         recording.close(None if stopping.ended_after is not None else error)
         recording.detach()
     logs.detach()
+    is_in_vain = _tell(outcome, asked, code, stopping.ended_after, had_folder=had_folder)
+    return code or (NOTHING_RECORDED if is_in_vain else 0)
+
+
+def _begin(asked: Asked, outcome: Outcome, stopping: Stopping) -> Iterator[ScriptRun]:
+    """Record the script from here on, where it imports torch; yield nothing where that cannot be."""
+    from torchparity.running.script_run import ScriptRun
+
+    outcome.has_torch = True
+    try:
+        recording = ScriptRun(asked, outcome, stopping)
+        outcome.tell_now(recording.check_names())
+    except ConfigError as problem:
+        outcome.failures.append(str(problem))
+        if threading.current_thread() is threading.main_thread():  # another would end alone, and be waited for
+            raise NamesRefused from None  # said after hours of training it would be of no use
+    except ParityError as problem:
+        outcome.failures.append(str(problem))
+    else:
+        yield recording
+        recording.attach()
+
+
+def _tell(outcome: Outcome, asked: Asked, code: int, ended_after: int | None, *, had_folder: bool) -> bool:
+    """Print what came of the recording; return whether nothing, or not what was asked for."""
+    config = asked.config()
     problem = [] if code else _problem(outcome, asked, config)
     is_empty = not asked.has_recorded()
     if is_empty and problem:
@@ -83,12 +92,11 @@ def run_script(script: Script, asked: Asked) -> int:
             _remove_empty(asked.folder)
     elif not is_empty and not outcome.has_model and asked.model is None and config.level == "mix":
         outcome.explain_records(_FUNCTIONS_ALONE)
-    outcome.tell(problem, stopping.ended_after)
+    outcome.tell(problem, ended_after)
     lacks_steps = bool(config.step) and is_empty and config.task not in _TASKS_WITHOUT_STEPS
     # Of several ranks one that fails would end the others, which may have checked something.
     has_checked_nothing = outcome.has_checked_nothing and not is_one_of_several_ranks()
-    is_in_vain = outcome.failures or problem or lacks_steps or has_checked_nothing
-    return code or (NOTHING_RECORDED if is_in_vain else 0)
+    return bool(outcome.failures or problem or lacks_steps or has_checked_nothing)
 
 
 def run_unrecorded(script: Script) -> int:

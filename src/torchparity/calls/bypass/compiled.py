@@ -32,7 +32,7 @@ _log = logging.getLogger("torchparity")
 _ENTRANCE = "_maybe_set_eval_frame"
 
 
-class Bypass(Protocol):
+class Switchable(Protocol):
     """Patches of torch's functions that the compiler would trace."""
 
     def attach(self) -> None: ...
@@ -55,14 +55,14 @@ class CompiledRegions:
         self,
         dispatcher: Dispatcher,
         mode: TorchFunctionMode,
-        traceable: Sequence[Bypass],
+        off_when_traced: Sequence[Switchable],
         *,
         name_of: Callable[[nn.Module], str | None],
         hooked: Callable[[], Iterable[nn.Module]],
     ) -> None:
         self._dispatcher, self._mode = dispatcher, mode
         self._name_of, self._hooked = name_of, hooked
-        self._traceable = traceable
+        self._off_when_traced = off_when_traced
         self._region = _Region()
         self._entrance, self._compile = Patches(), Patches()
         self._names: dict[str, None] = {}
@@ -131,7 +131,7 @@ class CompiledRegions:
         name = self._called(function, owner)
         self._region.frame, self._region.place = id(frame), take_off(self._mode)
         self._dispatcher.nesting.is_in_compiled = True
-        for patches in self._traceable:
+        for patches in self._off_when_traced:
             patches.detach()
         self._region.hooks = HiddenHooks(self._hooked() if owner is None else owner.modules())
         if name not in self._names:
@@ -144,7 +144,7 @@ class CompiledRegions:
         self._put_hooks_back()
         self._dispatcher.memory.ran_unseen("torch.compile", only_backward=False)
         if self._is_listening:
-            for patches in self._traceable:
+            for patches in self._off_when_traced:
                 patches.attach()
             if place is not None:
                 put_back(self._mode, place)

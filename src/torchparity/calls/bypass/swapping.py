@@ -19,7 +19,7 @@ from torchparity.calls.guard.patches import Patches
 _REMOVES_TABLES = "_torchparity_removes_tables"
 
 
-class Hooks(Protocol):
+class HookedParameters(Protocol):
     """Hooks on parameters, as they are asked for those on tensors that are swapped."""
 
     def hooks_on(self, tensors: Sequence[torch.Tensor]) -> Iterable[tuple[str, HookedParameter, torch.Tensor]]: ...
@@ -30,7 +30,7 @@ class Hooks(Protocol):
 class _TakenOff(NamedTuple):
     """A hook of ours that is off while its tensor is swapped."""
 
-    hooks: Hooks
+    hooks: HookedParameters
     name: str
     hooked: HookedParameter
     tensor: torch.Tensor
@@ -43,7 +43,7 @@ class SwappingGuard:
     What removes empty tables stays for good: they outlive the recording.
     """
 
-    def __init__(self, boundary: Boundary, *parameters: Hooks) -> None:
+    def __init__(self, boundary: Boundary, *parameters: HookedParameters) -> None:
         self._boundary, self._parameters = boundary, parameters
         self._patches = Patches()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 import weakref
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, repeat
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-_exhaust = functools.partial(deque[object], maxlen=0)  # goes through an iterator without a step of Python
+from torchparity.calls.guard.exhausting import exhaust
 
 
 class Hook:
@@ -208,4 +208,4 @@ def _go_first(key: int, hooks: dict[int, Any]) -> None:
 
 def _exchange(table: dict[int, Any], old: Iterable[int], new: Mapping[int, Any]) -> None:
     """Remove some entries and add others with no chance for another thread, whose calls would miss them, in between."""
-    _exhaust(chain(map(table.pop, list(old), repeat(None)), map(table.__setitem__, list(new), list(new.values()))))
+    exhaust(chain(map(table.pop, list(old), repeat(None)), map(table.__setitem__, list(new), list(new.values()))))

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from itertools import chain, repeat, starmap
 from typing import TypeVar
 
 import torch
 from torch.overrides import TorchFunctionMode
 
+from torchparity.calls.guard.exhausting import exhaust
+
 Mode = TypeVar("Mode", bound=TorchFunctionMode)
 _push: Callable[[TorchFunctionMode], None] = torch._C._push_on_torch_function_stack
-_exhaust = partial(deque[object], maxlen=0)  # goes through an iterator without a step of Python
 
 
 def is_on(mode: TorchFunctionMode) -> bool:
@@ -89,4 +88,4 @@ def _exchange(modes: list[TorchFunctionMode]) -> None:
     No step of Python's comes in between: what a signal's handler raised there would leave the user without modes.
     """
     pops = repeat((), torch._C._len_torch_function_stack())
-    _exhaust(chain(starmap(torch._C._pop_torch_function_stack, pops), map(_push, modes)))
+    exhaust(chain(starmap(torch._C._pop_torch_function_stack, pops), map(_push, modes)))

@@ -42,14 +42,9 @@ class _Results:
     def __init__(self, rows: int, cores: int) -> None:
         self.rows, self.crcs = np.zeros((rows, cores, FIELDS)), np.zeros((rows, cores), np.uint32)
         self.rows[:, :, MAX], self.rows[:, :, MIN] = -np.inf, np.inf
-        self.used = 0
+        self.size, self.used = rows, 0
         self._rows_at, self._crcs_at = self.rows.ctypes.data, self.crcs.ctypes.data
         self._row_bytes, self._crc_bytes = self.rows.strides[0], self.crcs.strides[0]
-
-    @property
-    def room(self) -> int:
-        """How many rows are left."""
-        return len(self.rows) - self.used
 
     def addresses(self, row: int) -> tuple[int, int]:
         """Return where a row and its checksum are."""
@@ -70,9 +65,9 @@ class _Flushed(NamedTuple):
 
     results: _Results | None
     first_row: int
-    counts: list[int]
-    owners: list[Any]
-    single: list[tuple[int, int]]  # tensors of one element: their place, and the element's bits
+    counts: Sequence[int]
+    owners: Sequence[Any]
+    single: Sequence[tuple[int, int]] = ()  # tensors of one element: their place, and the element's bits
 
 
 class _Step:
@@ -146,31 +141,32 @@ class HostArena:
 
     def _measured(self, queue: list[_Entry]) -> _Flushed:
         """Measure tensors; reading a single element takes less time than a compiled call."""
-        counts, owners = [entry.elements for entry in queue], [entry.owner for entry in queue]
-        single: list[tuple[int, int]] = []
-        if 1 in counts:
-            single = [(place, _bits_at(entry.address)) for place, entry in enumerate(queue) if entry.elements == 1]
-            queue = [entry for entry in queue if entry.elements > 1]
-        results, first_row = self._measure(queue) if queue else (None, 0)
+        addresses, counts, owners, _ = zip(*queue, strict=True)
+        if 1 not in counts:
+            return _Flushed(*self._measure(addresses, counts), counts, owners)
+        single = [(place, _bits_at(entry.address)) for place, entry in enumerate(queue) if entry.elements == 1]
+        others = [entry[:2] for entry in queue if entry.elements > 1]
+        results, first_row = self._measure(*zip(*others, strict=True)) if others else (None, 0)
         return _Flushed(results, first_row, counts, owners, single)
 
-    def _measure(self, queue: list[_Entry]) -> tuple[_Results, int]:
+    def _measure(self, addresses: tuple[int, ...], counts: tuple[int, ...]) -> tuple[_Results, int]:
         """Fill a row for each tensor; return where they are, and the first."""
-        results, first = self._take_rows(len(queue))
-        table = array("q", [number for entry in queue for number in entry[:2]])
-        if self._cores == 1 or sum(entry.elements for entry in queue) < PARALLEL_FROM:
+        number = len(counts)
+        results, first = self._take_rows(number)
+        table = array("q", chain.from_iterable(zip(addresses, counts, strict=True)))
+        if self._cores == 1 or sum(counts) < PARALLEL_FROM:
             address, _ = table.buffer_info()
-            blocks.measure_at(address, len(queue), self._exact, self._crc, *results.addresses(first), self._cores)
+            blocks.measure_at(address, number, self._exact, self._crc, *results.addresses(first), self._cores)
         else:
             self._measure_on_all_cores(table, results, first)
         if self._checksums and not self._crc:
-            results.crcs[first : first + len(queue), 0] = [_checksum(entry.address, entry.elements) for entry in queue]
+            results.crcs[first : first + number, 0] = list(map(_checksum, addresses, counts))
         return results, first
 
     def _take_rows(self, number: int) -> tuple[_Results, int]:
         """Return rows that are nobody else's: where they are, and the first."""
         pieces = self._step.results
-        if not pieces or pieces[-1].room < number:
+        while not pieces or pieces[-1].used + number > pieces[-1].size:
             pieces.append(_Results(max(_RESULT_ROWS, number), self._cores))
         results = pieces[-1]
         first, results.used = results.used, results.used + number

@@ -52,13 +52,12 @@ def read_part(folder: Path, pkl: Path | None) -> PartContent:
         return PartContent(info, records, stacks, damage=damage)
     if not is_finished(folder):
         return _from_journal(folder)
-    content, has_head = PartContent(RunInfo()), False
+    content, is_first = PartContent(RunInfo()), True
     for path in (folder / name for name in ("dump.json", "debug.json")):
         if path.is_file():
             head, entries, is_whole = _document(path, content.damage)
-            is_first = not has_head
-            has_head = True
             if is_first:
+                is_first = False
                 content.info = _run_info(head)
                 content.flow = DataFlow(entries if path.name == "dump.json" else (), head.get("origins"))
             content.missing += _missing(head)
