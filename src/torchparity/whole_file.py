@@ -48,7 +48,10 @@ def refuse_unwritable(folder: Path) -> None:
 
 def with_home(path: str | Path) -> Path:
     """Return a path with the folder of a user in place of `~`; it stays where there is no such user, as in a shell."""
-    return Path(os.path.expanduser(path))
+    path = path if isinstance(path, Path) else Path(path)  # that of a URL has a class of its own
+    with suppress(RuntimeError):  # there is no such user
+        return path.expanduser()
+    return path
 
 
 def reason_of(error: OSError) -> str:

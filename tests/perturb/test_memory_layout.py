@@ -92,7 +92,7 @@ def test_gradients_pass_through_a_copy():
 
 
 def test_few_elements_of_much_memory_are_not_copied(monkeypatch):
-    monkeypatch.setattr(memory_layout, "_MOST_GAPS", 100)
+    monkeypatch.setattr(memory_layout, "_MOST_BYTES_BETWEEN", 100)
     column = LAYOUTS["column"]
 
     with pytest.raises(CancelledError, match="scattered over too much memory"):
