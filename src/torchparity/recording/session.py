@@ -19,7 +19,7 @@ from torchparity.recording.environment import read_environment
 from torchparity.recording.process import close_at_exit, is_one_of_many, rank_of_process
 from torchparity.recording.schedule.dataloader import LoaderInterceptor
 from torchparity.recording.schedule.dump_enable import DumpEnable
-from torchparity.recording.schedule.tokens import TokenCounter, checked_range
+from torchparity.recording.schedule.tokens import TokenRange, checked_range
 from torchparity.recording.setup import Models
 from torchparity.recording.step.saved_values import SavedValues
 from torchparity.recording.writing.left_out import LeftOut
@@ -78,8 +78,7 @@ class Session:
         self._step = self._first_step = 0
         self._has_listened = False  # in this step
         self._has_checked_names = False
-        self._tokens: TokenCounter | None = None
-        self._has_tokens = False  # some that were wanted came
+        self._tokens = TokenRange(self._dispatcher)
         self._warned_of: set[str] = set()
         self._left_out = LeftOut()
         self._process = os.getpid()
@@ -120,7 +119,7 @@ class Session:
         if self._config.enable_dataloader:
             self._model = model
         elif self._begin(model, rank) and tokens is not None and model is not None:
-            self._wait_for_tokens(model, tokens)
+            self._tokens.open(model if isinstance(model, nn.Module) else model[0], tokens)
 
     def see_model(self, model: nn.Module) -> None:
         """See the modules of a model too, in the step in hand: it became known only after `start`."""
@@ -274,33 +273,14 @@ class Session:
             self._interceptors.attach(model)
         return True
 
-    def _wait_for_tokens(self, model: Models, tokens: tuple[int, int]) -> None:
-        self._dispatcher.attention = Attention.COUNTING
-        self._tokens = TokenCounter(tokens, begin=self._begin_tokens, end=self._end_tokens)
-        self._tokens.attach(model if isinstance(model, nn.Module) else model[0])
-
-    def _begin_tokens(self) -> None:
-        # Nobody saw what was done since start.
-        self._dispatcher.boundary.run("token_range", self._dispatcher.memory.wrote_unseen, "token_range")
-        self._dispatcher.attention = Attention.LISTENING
-        self._has_tokens = True
-
-    def _end_tokens(self) -> None:
-        self._has_listened = True
-        self._dispatcher.attention = Attention.COUNTING  # watching ends where it began, in `stop` or `step`
-
     def _pause(self) -> None:
         if self._state is Step.WATCHED:
-            self._has_listened = self._has_listened or self._is_listening
+            self._has_listened = self._has_listened or self._is_listening or self._tokens.has_begun
             self._dispatcher.attention = Attention.OFF
             self._state = Step.STOPPED
             if self._level != "debug":
                 self._interceptors.detach()
-        if self._tokens is not None:
-            self._tokens.detach()
-            if self._tokens.has_come or not self._has_tokens:
-                self._left_out.add(self._tokens.sentences())
-            self._tokens = None
+        self._left_out.add(self._tokens.close())
 
     def _end_step(self) -> None:
         self._pause()
