@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
 from torchparity import open_run
 
@@ -50,6 +51,38 @@ for _ in range(3):
     optimizer.step()
 print([parameter.tolist() for parameter in model.parameters()])
 """
+COMPILED_LATER = """
+import torch
+from torch import nn
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(3):
+    called = model if step == 0 else torch.compile(model, backend="eager")
+    optimizer.zero_grad()
+    called(torch.randn(2, 4)).mean().backward()
+    optimizer.step()
+print([parameter.tolist() for parameter in model.parameters()])
+"""
+COMPILED_STEP = """
+import torch
+from torch import nn
+from torch._dynamo.utils import counters
+torch.manual_seed(0)
+model = nn.Linear(4, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+def train():
+    optimizer.zero_grad()
+    model(torch.ones(2, 4)).mean().backward()
+    optimizer.step()
+
+train()
+compiled = torch.compile(train, backend="eager")
+for _ in range(3):
+    compiled()
+print(model.weight.tolist(), dict(counters["graph_break"]))
+"""
 CLOSURES = """
 import torch
 from torch import nn
@@ -74,6 +107,7 @@ for _ in range(3):
         pytest.param(TWO_OPTIMIZERS, "Module.Linear.forward.1", id="two optimizers"),
         pytest.param(SKIPPED_BY_THE_SCALER, "Module.Linear.forward.0", id="a step that the scaler skips"),
         pytest.param(COMPILED, "Tensor.mean.0.forward", id="compiled"),
+        pytest.param(COMPILED_LATER, "Tensor.mean.0.forward", id="compiled after a step"),
         pytest.param(CLOSURES, "Module.Linear.forward.2", id="closures"),
     ],
 )
@@ -87,3 +121,15 @@ def test_three_iterations_are_three_steps(scripts, script, record):
     parts = open_run(scripts.folder / "run").parts
     assert [part.step for part in parts] == [0, 1, 2]
     assert all(record in part.records for part in parts)
+
+
+def test_a_step_that_is_compiled_as_a_whole_breaks_where_it_does_without_us(scripts):
+    name = scripts.write(COMPILED_STEP)
+
+    bare = scripts.bare(name)
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    recorded = scripts.recorded("-o", "run", name)
+
+    assert recorded.code == 0, recorded.err
+    assert recorded.out == bare.out

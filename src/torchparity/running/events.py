@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import torch
 from torch import nn
+from torch._C._dynamo.eval_frame import set_eval_frame
 from torch.amp.grad_scaler import GradScaler
 from torch.optim.optimizer import Optimizer, register_optimizer_step_pre_hook
 from torch.utils.data.dataloader import _BaseDataLoaderIter
@@ -53,6 +54,7 @@ class Events:
         self._loader: weakref.ref[Any] | None = None
         self._backward = _Depth()
         self._watched: weakref.ref[nn.Module] | None = None
+        self._compiled_kinds: set[type[nn.Module]] = set()  # classes of modules that run others compiled
         self._steps_seen = 0
         self._process = os.getpid()
 
@@ -62,6 +64,7 @@ class Events:
         self._patches.put(torch.Tensor, "backward", self._backward_called)
         self._patches.put(torch.autograd, "backward", self._backward_called)
         self._patches.put(GradScaler, "step", self._scaled_step)
+        self._patches.put(torch, "compile", self._compile_called)
         self._handles.append(register_optimizer_step_pre_hook(self._optimizer_steps))
         self.watch_all()
 
@@ -85,14 +88,19 @@ class Events:
         def only(original: Callable[..., Any]) -> Callable[..., Any]:
             @functools.wraps(original)
             def call(called: nn.Module, *args: Any, **kwargs: Any) -> Any:
-                is_watched = watched is self._watched and watched() is called
-                if not torch.compiler.is_compiling() and is_watched and self._is_here():
-                    self._rule.model_called(with_gradients=torch.is_grad_enabled())
+                if not torch.compiler.is_compiling():
+                    _outside_regions(self._look_at_one, called, watched)
                 return original(called, *args, **kwargs)
 
             return call
 
-        self._patches.put(type(module), "__call__", only)
+        for kind in {type(module), *self._compiled_kinds}:
+            self._patches.put(kind, "__call__", only)
+
+    def _look_at_one(self, called: nn.Module, watched: weakref.ref[nn.Module]) -> None:
+        """Tell of a call of the module that is watched alone, as long as it is."""
+        if watched is self._watched and _is_or_runs(called, watched()) and self._is_here():
+            self._rule.model_called(with_gradients=torch.is_grad_enabled())
 
     def _is_here(self) -> bool:
         """Tell whether a call counts: not in a forked worker, in a recomputed forward, or after `detach`."""
@@ -103,16 +111,22 @@ class Events:
         @functools.wraps(original)
         def call(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
             # Asked first: a compiler that follows us must find nothing of ours.
-            if not torch.compiler.is_compiling() and self._is_here():
-                if self._watching_all:
-                    watched = self._watching.called(module, with_gradients=torch.is_grad_enabled())
-                    self._watched = self._watched if watched is None else weakref.ref(watched)
-                # Also later: who took the bound method before, as generate() does, calls this for ever.
-                if self._watched is not None and self._watched() is module:
-                    self._rule.model_called(with_gradients=torch.is_grad_enabled())
+            if not torch.compiler.is_compiling():
+                _outside_regions(self._look_at, module)
             return original(module, *args, **kwargs)
 
         return call
+
+    def _look_at(self, module: nn.Module) -> None:
+        """Tell of a module that is about to be called."""
+        if not self._is_here():
+            return
+        if self._watching_all:
+            watched = self._watching.called(module, with_gradients=torch.is_grad_enabled())
+            self._watched = self._watched if watched is None else weakref.ref(watched)
+        # Also later: who took the bound method before, as generate() does, calls this for ever.
+        if self._watched is not None and _is_or_runs(module, self._watched()):
+            self._rule.model_called(with_gradients=torch.is_grad_enabled())
 
     def _batch(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
         @functools.wraps(original)
@@ -145,7 +159,28 @@ class Events:
 
         return init
 
+    def _compile_called(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """See the calls of a model that is called through what `torch.compile` makes of it."""
+
+        @functools.wraps(original)
+        def compile_and_watch(*args: Any, **kwargs: Any) -> Any:
+            compiled = original(*args, **kwargs)
+            compiler = sys.modules.get("torch._dynamo.eval_frame")
+            if compiler is not None:
+                for ours in (_outside_regions, torch.Tensor.backward, torch.autograd.backward):
+                    compiler.skip_code(ours.__code__)
+            if isinstance(compiled, nn.Module) and self._patches and type(compiled) not in self._compiled_kinds:
+                self._compiled_kinds.add(type(compiled))
+                watched = None if self._watched is None or self._watching_all else self._watched()
+                if watched is not None:
+                    self.watch_alone(watched)
+            return compiled
+
+        return compile_and_watch
+
     def _optimizer_steps(self, optimizer: Optimizer, *_: Any) -> None:
+        if torch.compiler.is_compiling():
+            return
         # Its end is seen by a hook of its own: those of all optimizers may not change while torch goes through them.
         if optimizer not in self._hooked:
             self._hooked.add(optimizer)
@@ -153,6 +188,8 @@ class Events:
             self._handles.append(optimizer.register_step_post_hook(self._optimizer_stepped))
 
     def _optimizer_stepped(self, optimizer: Optimizer, *_: Any) -> None:
+        if torch.compiler.is_compiling():
+            return
         self._steps_seen += 1
         if self._patches and os.getpid() == self._process:
             self._rule.optimizer_stepped(id(optimizer))
@@ -173,19 +210,38 @@ class Events:
     def _backward_called(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def backward(*args: Any, **kwargs: Any) -> Any:
-            with self._one_deeper():
+            if torch.compiler.is_compiling():
+                return original(*args, **kwargs)
+            self._backward.value += 1
+            try:
                 result = original(*args, **kwargs)
-            if not self._backward.value and self._is_here():
-                self._watching.passed_back(args[0] if args else kwargs.get("tensors"))
-                self._rule.backward_ended()
+            finally:
+                self._backward.value -= 1
+            if not self._backward.value:
+                _outside_regions(self._passed_back, args[0] if args else kwargs.get("tensors"))
             return result
 
         return backward
 
-    @contextmanager
-    def _one_deeper(self) -> Iterator[None]:
-        self._backward.value += 1
-        try:
-            yield
-        finally:
-            self._backward.value -= 1
+    def _passed_back(self, losses: object) -> None:
+        if self._is_here():
+            self._watching.passed_back(losses)
+            self._rule.backward_ended()
+
+
+def _outside_regions(work: Callable[..., None], *arguments: Any) -> None:
+    """Tell of an event, unless it is one inside a compiled region, which the compiler runs as it is.
+
+    Others of that region it does not run at all, and what is called of ours there it would compile.
+    """
+    compiler = set_eval_frame(None)
+    try:
+        if not compiler:
+            work(*arguments)
+    finally:
+        set_eval_frame(compiler)
+
+
+def _is_or_runs(module: nn.Module, model: nn.Module | None) -> bool:
+    """Tell whether a module is the model, or what `torch.compile` has made of it."""
+    return module is model or (model is not None and module._modules.get("_orig_mod") is model)
