@@ -140,7 +140,7 @@ def test_a_call_without_a_gradient_is_left_out_for_that_reason(tmp_path, capsys)
 
     said = capsys.readouterr().out
     assert "1 call left out: no gradient is asked of it" in said
-    assert "never seen" not in said
+    assert "never called" not in said
 
 
 def test_what_needs_no_gradient_keeps_nothing(tmp_path, capsys):

@@ -64,7 +64,7 @@ def test_a_reduction_that_is_not_deterministic_is_found_by_no_change(tmp_path):
         order = own.permutation(values.numel())  # as threads that race would take them
         return torch.tensor(np.add.accumulate(values.numpy()[order].astype(np.float16))[-1], dtype=torch.float32)
 
-    values = torch.rand(3000)
+    values = torch.rand(3000, generator=torch.Generator().manual_seed(0))
     with perturbing(tmp_path / "sound", pert_mode="no_change"):
         torch.sum(values)
     with wrong_kernel("sum", total), perturbing(tmp_path / "wrong", pert_mode="no_change"):
@@ -80,7 +80,7 @@ def test_a_reduction_that_is_not_deterministic_by_last_bits_alone_is_told(tmp_pa
     def total(values, dtype=None):
         return torch.tensor(np.add.accumulate(values.numpy()[own.permutation(values.numel())])[-1])
 
-    values = torch.rand(3000)
+    values = torch.rand(3000, generator=torch.Generator().manual_seed(0))
     with wrong_kernel("sum", total), perturbing(tmp_path, pert_mode="no_change"):
         totals = {torch.sum(values).item() for _ in range(10)}
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from torchparity.perturb.findings import SharedTable, Table
 table = SharedTable(Path(sys.argv[1]), Table("free_benchmark.csv", ("rank", "text")))
 for number in range(300):
-    table.add([sys.argv[2], f"{number} " + "x" * 500])
+    table.add([sys.argv[2], f"{number} " + "x" * 500], 0)
 """
 RANK = """
 import sys
@@ -78,7 +78,7 @@ def test_every_rank_adds_to_one_file_and_collectives_are_left_alone(tmp_path):
 
 def test_a_later_training_adds_to_the_file(tmp_path):
     for number in range(2):
-        SharedTable(tmp_path, Table("free_benchmark.csv", ("number",))).add([number])
+        SharedTable(tmp_path, Table("free_benchmark.csv", ("number",))).add([number], 0)
 
     assert [row["number"] for row in rows_in(tmp_path)] == ["0", "1"]
 
@@ -92,11 +92,11 @@ def test_a_folder_that_is_a_file_is_refused(tmp_path):
 
 def test_a_line_that_was_cut_off_takes_no_other_with_it(tmp_path):
     table = SharedTable(tmp_path, Table("free_benchmark.csv", ("rank", "text")))
-    table.add([0, "first"])
+    table.add([0, "first"], 0)
     with table.path.open("ab") as file:
         file.write(b'1,"cut o')
 
-    table.add([2, "last"])
+    table.add([2, "last"], 0)
 
     lines = table.path.read_text(encoding="utf-8").splitlines()
     assert lines == ["rank,text", "0,first", '1,"cut o', "2,last"]
@@ -117,10 +117,37 @@ def test_a_table_that_another_program_has_saved_is_gone_on_with(tmp_path, before
     (tmp_path / "free_benchmark.csv").write_bytes(before)
 
     table = SharedTable(tmp_path, Table("free_benchmark.csv", ("rank", "text")))
-    table.add([1, "b"])
+    table.add([1, "b"], 0)
 
     lines = table.path.read_text(encoding="utf-8-sig").splitlines()
     assert lines[0] == "rank,text" and lines[-1] == "1,b"
+
+
+def test_rows_of_others_stay_where_those_of_a_step_are_taken_back(tmp_path):
+    columns = Table("free_benchmark.csv", ("rank", "text"))
+    first, second = SharedTable(tmp_path, columns), SharedTable(tmp_path, columns)
+    first.add([0, "same"], 0)
+    second.add([0, "same"], 1)
+    first.add([0, "first"], 0)
+    with first.path.open("ab") as file:
+        file.write(b"0," + b"x" * 200_000 + b"\r\n")  # more than the csv module reads
+
+    first.take_back(0)
+
+    lines = first.path.read_text(encoding="utf-8").splitlines()
+    assert [line[:6] for line in lines] == ["rank,t", "0,same", "0,xxxx"]
+    assert (first.rows, second.rows) == (0, 1)
+
+
+def test_a_table_that_was_removed_meanwhile_is_not_filled_up(tmp_path):
+    table = SharedTable(tmp_path, Table("free_benchmark.csv", ("rank", "text")))
+    table.add([0, "gone"], 0)
+    table.path.unlink()
+    table.add([0, "kept"], 1)
+
+    table.take_back(0)
+
+    assert table.path.read_bytes() == b"rank,text\r\n0,kept\r\n"
 
 
 REFUSED = """
@@ -129,10 +156,10 @@ import sys
 from pathlib import Path
 from torchparity.perturb.findings import SharedTable, Table
 table = SharedTable(Path(sys.argv[1]), Table("free_benchmark.csv", ("rank", "text")))
-table.add([0, "whole"])
+table.add([0, "whole"], 0)
 most = table.path.stat().st_size + 4
 resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
-table.add([1, "cut off"])
+table.add([1, "cut off"], 0)
 print(table.lost_sentences())
 """
 

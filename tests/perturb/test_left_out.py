@@ -18,7 +18,7 @@ def test_several_reasons_are_told_with_their_numbers(tmp_path, capsys):
 
     said = capsys.readouterr().out
     assert said.count("left out") == 1
-    assert "it has no tensor (4)" in said
+    assert "it is given no tensor (4)" in said
 
 
 def test_calls_beyond_the_most_of_an_api_are_counted(tmp_path, capsys):
@@ -63,3 +63,47 @@ def test_calls_that_a_preheat_passes_over_are_counted(steps, lasts, tmp_path, ca
     unsampled = 7 if lasts else 3
     assert f"; {unsampled} calls not sampled by the preheat" in said
     assert ("which has not ended" in said) == lasts
+
+
+@pytest.mark.parametrize("significance", [0, 2])
+def test_memory_that_nobody_has_written_is_not_compared(significance, tmp_path, capsys):
+    mode = {"significance": 2} if significance else {"pert_mode": "no_change"}
+    with perturbing(tmp_path, **mode):
+        for size in range(4, 40):
+            torch.ones(2).resize_(size)
+            torch.ones(2).resize_as_(torch.ones(size))
+
+    assert "it returns memory that nobody has written" in capsys.readouterr().out
+
+
+def test_calls_that_raise_leave_their_places_to_others(tmp_path, capsys):
+    with perturbing(tmp_path, pert_mode="no_change", list=["matmul"], max_calls_per_api=2):
+        for _ in range(2):
+            with pytest.raises(RuntimeError):
+                torch.matmul(torch.ones(2, 3), torch.ones(2, 3))
+        for _ in range(3):
+            torch.matmul(torch.ones(2, 3), torch.ones(3, 2))
+
+    said = capsys.readouterr().out
+    assert "perturbed 2 calls" in said and "1 call beyond max_calls_per_api 2" in said
+
+
+def test_a_text_in_two_spellings_is_called_in_both(tmp_path, capsys):
+    with perturbing(tmp_path, pert_mode="no_change", list=["Exp", "exp"]):
+        torch.exp(torch.ones(3))
+
+    assert "never called" not in capsys.readouterr().out
+
+
+def test_the_hint_for_a_text_does_not_depend_on_its_capitals(tmp_path, capsys):
+    with perturbing(tmp_path, pert_mode="no_change", list=["Lineer"]):
+        torch.exp(torch.ones(3))
+
+    assert "never called in a step: Lineer (Did you mean 'linear'?)" in capsys.readouterr().out
+
+
+def test_switches_of_torch_are_no_calls_that_are_left_out(tmp_path, capsys):
+    with perturbing(tmp_path, pert_mode="no_change"), torch.no_grad():
+        torch.exp(torch.ones(3))
+
+    assert "1 call left out" in capsys.readouterr().out  # the factory

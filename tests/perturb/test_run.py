@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from argparse import ArgumentParser
@@ -53,7 +54,10 @@ def test_calls_are_perturbed_in_every_step(tmp_path):
     ("options", "said"),
     [
         (("--pert-mode", "improve_precision"), "nothing was checked with improve_precision; "),
-        (("--list", "laeyr_norm", "--pert-mode", "bit_noise"), "nothing was checked with bit_noise; never seen: laeyr"),
+        (
+            ("--list", "laeyr_norm", "--pert-mode", "bit_noise"),
+            "; never called in a step: laeyr",
+        ),
         (("--handler-type", "fix"), "nothing was replaced by improve_precision; "),
     ],
     ids=["float32", "misspelt", "fix"],
@@ -206,11 +210,103 @@ def test_overwrite_removes_a_recording_from_the_folder(tmp_path):
     assert [file.name for file in (tmp_path / "run").iterdir()] == ["free_benchmark.csv"]
 
 
+@pytest.mark.parametrize("overwrite", [(), ("--overwrite",)])
+def test_a_table_of_somebody_else_is_refused_even_where_tables_are_replaced(tmp_path, overwrite):
+    table = tmp_path / "run" / "free_benchmark.csv"
+    table.parent.mkdir()
+    table.write_text("my,own,table\n")
+    done = run(tmp_path, "--task", "free_benchmark", "--pert-mode", "bit_noise", *overwrite)
+
+    assert done.returncode == 2 and "the table there has other columns" in done.stderr
+    assert table.read_text() == "my,own,table\n" and done.stdout == ""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no named pipes there")
+def test_a_pipe_in_the_place_of_a_table_is_refused_and_nobody_waits(tmp_path):
+    (tmp_path / "run").mkdir()
+    os.mkfifo(tmp_path / "run" / "free_benchmark.csv")
+    done = run(tmp_path, "--task", "free_benchmark", "--pert-mode", "bit_noise")
+
+    assert done.returncode == 2 and "it is a pipe or a device" in done.stderr
+
+
+def test_the_log_is_written_though_the_script_configures_logging(tmp_path):
+    log = tmp_path / "log.txt"
+    configures = 'import logging.config\nlogging.config.dictConfig({"version": 1})\n'
+    done = run(tmp_path, *BIT_NOISE, "--log-file", str(log), source=configures + SCRIPT)
+
+    assert done.returncode == 0, done.stderr
+    assert "Perturbation is bit_noise of Torch.sub.0.forward" in log.read_text()
+
+
+@pytest.mark.parametrize("place", ["run", "run/free_benchmark.csv", "run/significance.csv"])
+def test_the_log_is_never_where_the_run_goes_to(tmp_path, place):
+    done = run(tmp_path, *BIT_NOISE, "--log-file", str(tmp_path / place))
+
+    assert done.returncode == 2 and "is where the run goes to" in done.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_no_log_is_left_where_the_recording_is_refused(tmp_path):
+    (tmp_path / "run").write_text("no folder")
+    done = run(tmp_path, *BIT_NOISE, "--log-file", str(tmp_path / "log.txt"))
+
+    assert done.returncode == 2
+    assert not (tmp_path / "log.txt").exists()
+
+
+def test_the_folder_is_the_one_from_which_the_script_was_started(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "train.py").write_text("import os\nos.chdir('elsewhere')\n" + SCRIPT)
+    command = [sys.executable, "-m", "torchparity", "run", *BIT_NOISE, "-o", "run", "train.py"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=120)
+
+    assert done.returncode == 0, done.stderr
+    assert len(rows_in(tmp_path / "run")) == 2
+
+
+@pytest.mark.parametrize("name", ["tensor.sub.0.forward", "Functionl.linear.0.forward"])
+def test_a_scope_with_a_misspelt_family_ends_the_script(tmp_path, name):
+    done = run(tmp_path, "--task", "free_benchmark", "--scope", name)
+
+    assert done.returncode == 2 and done.stdout == ""
+    assert "Did you mean 'Tensor.sub.0" in done.stderr or "Did you mean 'Functional.linear.0" in done.stderr
+
+
+VARIES = """
+import torch
+
+@torch.library.custom_op("torchparity_tests::varies", mutates_args=())
+def varies(x: torch.Tensor) -> torch.Tensor:
+    varies.calls = getattr(varies, "calls", 0) + 1
+    return x + VARIATION * (varies.calls % 2) * (varies.calls > 4)
+
+model = torch.nn.Linear(8, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(2):
+    model(torch.rand(3, 8)).sum().backward()
+    torch.ops.torchparity_tests.varies(torch.ones(3))
+    optimizer.step()
+for _ in range(4):
+    model(torch.rand(3, 8))
+    torch.ops.torchparity_tests.varies(torch.ones(3))
+"""
+
+
+@pytest.mark.parametrize("variation", ["1e-5", "1e-2"])
+def test_calls_after_the_training_are_not_counted(tmp_path, variation):
+    source = VARIES.replace("VARIATION", variation)
+    options = "--task", "free_benchmark", "--pert-mode", "no_change", "--list", "varies"
+    done = run(tmp_path, *options, source=source)
+
+    assert "perturbed 2 calls with no_change; 0 results beyond the thresholds; see" in done.stderr
+
+
 def test_lists_given_again_are_added_up_and_stripped(tmp_path):
     done = run(tmp_path, "--task", "free_benchmark", "--list", "layer_norm, linear", "--list", "Torch.sub")
 
     assert done.returncode == 2  # in float32 there is nothing to raise
-    assert "nothing was checked" in done.stderr and "never seen" not in done.stderr
+    assert "nothing was checked" in done.stderr and "never called" not in done.stderr
 
 
 def test_the_log_names_each_call_that_was_left_out(tmp_path):
@@ -241,7 +337,7 @@ def test_a_log_that_cannot_be_written_is_one_sentence(tmp_path):
 
 
 def test_a_log_of_before_stays_where_the_recording_is_refused(tmp_path):
-    log, folder = tmp_path / "log.txt", tmp_path / "run" / "significance.csv"
+    log, folder = tmp_path / "log.txt", tmp_path / "run" / "free_benchmark.csv"
     log.write_text("of before\n")
     folder.mkdir(parents=True)
 

@@ -47,7 +47,7 @@ def fragile(values=FRAGILE):
         pytest.param({"preheat_step": 0}, "'free_benchmark.preheat_step' is 0", id="preheat-step"),
         pytest.param({"max_sample": 0}, "'free_benchmark.max_sample' is 0", id="max-sample"),
         pytest.param({"max_calls_per_api": 0}, "a whole number from 1, or -1 for no limit", id="max-calls"),
-        pytest.param({"significance": 1}, "a whole number from 2, or 0 for none", id="significance"),
+        pytest.param({"significance": 1}, "a whole number from 2 to 10000, or 0 for none", id="significance"),
         pytest.param(
             {"significance": 4, "handler_type": "fix"}, "'significance' does not work with handler_type", id="both"
         ),
@@ -226,7 +226,7 @@ def test_a_name_that_never_came_up_is_told_in_the_end(tmp_path, capsys):
         torch.softmax(FRAGILE, 0)
         torch.exp(FRAGILE)
 
-    assert "never seen: soft_max (Did you mean 'softmax'?)" in capsys.readouterr().out
+    assert "never called in a step: soft_max (Did you mean 'softmax'?)" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("text", ["softmaxx", "Torch.softmaxx", "torch.softmaxx.0.forward"])
@@ -238,7 +238,7 @@ def test_a_part_of_no_name_in_torch_is_answered_with_the_nearest_before_and_afte
     assert said_at_start == [
         f"torchparity: free_benchmark.list: no API of torch has {text!r} in its name. Did you mean 'softmax'?"
     ]
-    assert f"never seen: {text} (Did you mean 'softmax'?)" in capsys.readouterr().out
+    assert f"never called in a step: {text} (Did you mean 'softmax'?)" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -303,7 +303,7 @@ def test_a_name_that_is_spelt_right_and_was_not_called_gets_no_hint(tmp_path, ca
     with perturbing(tmp_path, pert_mode="bit_noise", list=[text]):
         torch.ones(2).mul(2).clone()
 
-    assert f"never seen: {text};" in capsys.readouterr().out
+    assert f"never called in a step: {text};" in capsys.readouterr().out
 
 
 def test_a_check_that_saw_no_call_says_so(tmp_path, capsys):

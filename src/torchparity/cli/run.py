@@ -52,7 +52,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--overwrite", action="store_true", help="remove the run, or the tables of free_benchmark, already in RUN"
     )
-    parser.add_argument("--log-file", type=Path, metavar="FILE", help="write there what torchparity does, call by call")
+    parser.add_argument("--log-file", metavar="FILE", help="write there what torchparity does, call by call")
 
 
 def _add_perturbing(parser: ArgumentParser) -> None:
@@ -121,7 +121,7 @@ def run(options: Namespace) -> int:
         overflow_nums=_overflows(options),
         perturbing=_perturbing(options),
         command=_command(options, words),
-        log=options.log_file,
+        log=_log_file(options.log_file),
     )
     return run_script(find_script(words, is_module=options.module is not None), asked)
 
@@ -183,6 +183,12 @@ def _texts(given: list[str] | None) -> list[str] | None:
 
 def _whole(text: str) -> int | str:
     return int(text) if text.removeprefix("-").isdecimal() else text
+
+
+def _log_file(text: str | None) -> Path | None:
+    if text == "":
+        raise ConfigError("--log-file is empty; name a file.")
+    return None if text is None else Path(text)
 
 
 def _number(text: str | None) -> int | None:

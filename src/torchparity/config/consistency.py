@@ -9,6 +9,8 @@ from torchparity.config.settings import CaptureConfig, DataMode, FreeBenchmarkTa
 from torchparity.errors import ConfigError
 from torchparity.naming import forward_of, is_call_name
 
+_MOST_RUNS = 10_000  # of significance for a call
+
 
 def check_consistency(config: CaptureConfig, source: str) -> None:
     """Raise `ConfigError` for the first combination of settings that cannot work."""
@@ -100,8 +102,8 @@ def _check_numbers(block: FreeBenchmarkTask, source: str) -> None:
     if block.max_calls_per_api < -1 or block.max_calls_per_api == 0:
         must_be = "a whole number from 1, or -1 for no limit"
         raise bad_value(source, "free_benchmark.max_calls_per_api", block.max_calls_per_api, must_be)
-    if block.significance < 0 or block.significance == 1:
-        must_be = "a whole number from 2, or 0 for none"
+    if block.significance not in (0, *range(2, _MOST_RUNS + 1)):
+        must_be = f"a whole number from 2 to {_MOST_RUNS}, or 0 for none"
         raise bad_value(source, "free_benchmark.significance", block.significance, must_be)
 
 

@@ -10,6 +10,7 @@ from torchparity.ops.names import (
     names_of_family,
     nearest_function,
     record_name,
+    respelt,
 )
 from torchparity.ops.op import Kind, Op, describe_function
 from torchparity.ops.randomness import draws_where_its_tensors_are, may_draw
@@ -32,5 +33,6 @@ __all__ = [
     "nearest_function",
     "possible_writes",
     "record_name",
+    "respelt",
     "writes_in_part",
 ]

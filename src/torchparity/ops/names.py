@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from difflib import get_close_matches
 from functools import cache
 from operator import attrgetter
 from typing import Any
@@ -79,6 +80,17 @@ def function_called(record_name: str) -> Callable[..., Any] | None:
 def is_torch_family(family: str) -> bool:
     """Tell whether all names of a family are known: of vendors' and users' own functions there is no list."""
     return family in _LISTED
+
+
+def respelt(record_name: str) -> str | None:
+    """Return the name of a function of torch whose family is misspelt, such as `tensor.add` or `Functionl.linear`."""
+    family, _, name = record_name.partition(".")
+    by_letters = {each.lower(): each for each in _LISTED}
+    for likely in get_close_matches(family.lower(), by_letters, n=1, cutoff=0.8):
+        spelt = f"{by_letters[likely]}.{name}"
+        if spelt != record_name and function_called(spelt) is not None:
+            return spelt
+    return None
 
 
 def names_of_family(family: str) -> Iterable[str]:

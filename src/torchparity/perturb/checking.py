@@ -163,7 +163,7 @@ def left_out_sentences(verdicts: Verdicts, calls: SelectedCalls) -> list[str]:
     return [
         *_reasons(verdicts.cancelled),
         *([f"{counted(beyond, 'call')} beyond max_calls_per_api {calls.most}"] if beyond else []),
-        *([f"never seen: {', '.join(missing)}"] if missing else []),
+        *([f"never called in a step: {', '.join(missing)}"] if missing else []),
     ]
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import stat
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -43,6 +45,10 @@ def refuse_other_columns(folder: Path, table: Table) -> None:
     """Raise where a folder has something else by the name of a table; its lines may end in either way."""
     path, header = folder / table.file, _line(table.columns)
     try:
+        mode = path.stat().st_mode
+        if not stat.S_ISREG(mode):
+            is_there = "a folder" if stat.S_ISDIR(mode) else "a pipe or a device"
+            raise RunWriteError(path, f"it is {is_there}, and a table of that name goes there")
         with path.open("rb") as file:
             first = file.readline(len(_BYTE_ORDER_MARK) + len(header) + 1)
     except FileNotFoundError:
@@ -53,6 +59,17 @@ def refuse_other_columns(folder: Path, table: Table) -> None:
         raise RunWriteError(path, "the table there has other columns; move it away, or choose another folder")
 
 
+def remove_tables(folder: Path) -> None:
+    """Remove the tables of an earlier training; raise where something else has their names."""
+    for table in TABLES:
+        refuse_other_columns(folder, table)
+    for table in TABLES:
+        try:
+            (folder / table.file).unlink(missing_ok=True)
+        except OSError as error:
+            raise RunWriteError(folder / table.file, reason_of(error)) from None
+
+
 class SharedTable:
     """A csv file that several processes add rows to, each row whole and the header once.
 
@@ -61,43 +78,51 @@ class SharedTable:
 
     def __init__(self, folder: Path, table: Table) -> None:
         self.path = folder / table.file
-        self._columns, self._header = table.columns, _line(table.columns)
+        self._header = _line(table.columns)
         self.rows = 0  # that this process had to add
         self._lost, self._reason = 0, ""
+        self._written: dict[int, Counter[bytes]] = {}  # lines by step
         refuse_unwritable(folder)
         refuse_other_columns(folder, table)
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._append(b"")
-            self._begin = self.path.stat().st_size  # what is before it is of an earlier training
         except OSError as error:
             raise RunWriteError(self.path, reason_of(error)) from None
 
-    def add(self, row: Sequence[Any]) -> None:
-        """Add a row."""
+    def add(self, row: Sequence[Any], step: int) -> None:
+        """Add a row of a step."""
         self.rows += 1
+        line = _line(row)
         try:
-            self._append(_line(row))
+            self._append(line)
         except OSError as error:
             self._lost, self._reason = self._lost + 1, reason_of(error)
+        else:
+            self._written.setdefault(step, Counter())[line] += 1
 
-    def take_back(self, rank: int, step: int | None = None) -> None:
-        """Remove the rows that a rank has added, all or those of a step: they are of no training.
+    def take_back(self, step: int | None = None) -> None:
+        """Remove the rows that were added, all or those of a step: they are of no training.
 
         They stay where the file has no lock, since other ranks may add rows meanwhile.
         """
-        own = {"rank": str(rank)} if step is None else {"rank": str(rank), "step": str(step)}
-        places = {self._columns.index(column): value for column, value in own.items()}
+        steps = list(self._written) if step is None else [step]
+        unwanted = sum((self._written.pop(each, Counter()) for each in steps), Counter[bytes]())
+        self.rows -= unwanted.total()
+        if not unwanted:
+            return
         with suppress(OSError), self.path.open("r+b") as file, _locked(file.fileno()) as is_alone:
             if not is_alone:
                 return
-            file.seek(self._begin)
-            lines = file.read().splitlines(keepends=True)
-            kept = [line for line in lines if not _has_fields(line, places)]
-            file.seek(self._begin)
-            file.writelines(kept)
+            kept: list[bytes] = []
+            for line in reversed(file.read().splitlines(keepends=True)):  # an earlier training may have the same rows
+                if unwanted[line] > 0:
+                    unwanted[line] -= 1
+                else:
+                    kept.append(line)
+            file.seek(0)
+            file.writelines(reversed(kept))
             file.truncate()
-            self.rows -= len(lines) - len(kept)
 
     def lost_sentences(self) -> list[str]:
         """Return what to say of rows that could not be written."""
@@ -141,12 +166,6 @@ def _beginning(file: int, header: bytes) -> bytes:
         return header
     os.lseek(file, size - 1, os.SEEK_SET)
     return b"" if os.read(file, 1) == b"\n" else b"\r\n"  # the last row was cut off
-
-
-def _has_fields(line: bytes, fields: Mapping[int, str]) -> bool:
-    """Tell whether a line has some texts at some places; no text of ours goes on in another line."""
-    row = next(csv.reader([line.decode("utf-8", errors="replace")]), [])
-    return all(row[place : place + 1] == [text] for place, text in fields.items())
 
 
 def _line(row: Sequence[Any]) -> bytes:

@@ -23,7 +23,7 @@ class Fix(Perturbing):
     """
 
     replaces_outputs = True
-    writes_files = False
+    table = None
 
     def __init__(self, calls: SelectedCalls, verdicts: Verdicts, perturbation: Perturbation) -> None:
         super().__init__(calls, verdicts)

@@ -12,8 +12,9 @@ import torch
 
 from torchparity.calls import Call, Interest, Listener, attempted, text_of
 from torchparity.ops import Kind, Op
-from torchparity.perturb.apis.unsuitable import reason_against_api
+from torchparity.perturb.apis.unsuitable import computes_nothing, reason_against_api
 from torchparity.perturb.apis.writes import may_write
+from torchparity.perturb.findings import DEVIATIONS, Table
 from torchparity.perturb.memory_layout import copied
 from torchparity.perturb.perturbations import Perturbation
 from torchparity.perturb.rerunning import Autocasting, RandomState, run_again
@@ -53,7 +54,7 @@ class Perturbing(Listener, ABC):
 
     work = "perturb"
     needs_parents = False
-    writes_files = True
+    table: Table | None = DEVIATIONS  # that this listener writes
 
     def __init__(self, calls: SelectedCalls, verdicts: Verdicts) -> None:
         self.calls, self.verdicts = calls, verdicts
@@ -71,15 +72,16 @@ class Perturbing(Listener, ABC):
         self.verdicts.settle()
 
     def take_back(self, step: int | None = None) -> None:
-        """Remove what was written of a step, or of all: it is of no training."""
+        """Remove what was written and counted of a step, the one in hand, or of all: it is of no training."""
         self.verdicts.take_back(step)
+        self.calls.take_back(only_last=step is not None)
 
     @abstractmethod
     def sentences(self) -> list[str]:
         """Return what came of it, for the end of the training."""
 
     def interest(self, op: Op) -> Interest:
-        is_call = op.kind in (Kind.COMPUTES, Kind.COLLECTIVE, Kind.CUSTOM)
+        is_call = op.kind in (Kind.COMPUTES, Kind.COLLECTIVE, Kind.CUSTOM) and not computes_nothing(op.name)
         return Interest.CALLS if is_call and self.calls.may_take(op) else Interest.NOTHING
 
     def before(self, call: Call) -> Any:
@@ -102,6 +104,10 @@ class Perturbing(Listener, ABC):
         else:
             return self._held(call, tensors)
         return None
+
+    def raised(self, call: Call, state: Any, error: BaseException) -> None:
+        """Let another call take the place of one that raises by itself."""
+        self.give_back(call)
 
     def give_back(self, call: Call) -> None:
         """Let another call take the place of one that could not be perturbed."""
@@ -136,8 +142,6 @@ class Perturbing(Listener, ABC):
         """Return why a call is not perturbed, where that is known before it runs: holding it would cost for nothing."""
         if call.op.kind is Kind.COLLECTIVE:
             return "a collective cannot be run again by one rank"
-        if call.op.leaves_unwritten:
-            return "it returns memory that nobody has written"
         if reason := reason_against_api(call.op.name):
             return reason
         if call.op.name.startswith(_OF_ALL_PARAMETERS) and not self.calls.is_narrowed:

@@ -17,9 +17,11 @@ class SelectedCalls:
 
     def __init__(self, scope: Sequence[str], listed: Sequence[str], most: int) -> None:
         self._scope = {forward_of(name): name for name in scope}
-        self._listed = {(forward_of(text) if is_call_name(text) else text).lower(): text for text in listed}
+        self._listed: dict[str, list[str]] = {}  # texts as they were asked for, by how they are looked for
+        for text in listed:
+            self._listed.setdefault((forward_of(text) if is_call_name(text) else text).lower(), []).append(text)
         self._asked, self.most = (*scope, *listed), most
-        self.beyond_most = 0  # calls of all steps
+        self._beyond_before = self._beyond = 0  # calls beyond the most, of earlier steps and of this one
         self._matched: set[str] = set()
         self._functions: dict[str, None] = {}  # that were called, by their name and its last part
         self._seen: dict[str, None] = {}
@@ -44,9 +46,10 @@ class SelectedCalls:
             return False
         if self._step != call.step:
             self._step, self._taken = call.step, Counter()
+            self._beyond_before, self._beyond = self.beyond_most, 0
         counted = (call.op.name, call.is_recompute)  # a forward that is done again is taken as the first was
         if 0 <= self.most <= self._taken[counted]:
-            self.beyond_most += 1
+            self._beyond += 1
             return False
         self._taken[counted] += 1
         return True
@@ -56,6 +59,16 @@ class SelectedCalls:
         if self._step == call.step:
             self._taken[call.op.name, call.is_recompute] -= 1
 
+    @property
+    def beyond_most(self) -> int:
+        """The number of calls that were one too many in their step."""
+        return self._beyond_before + self._beyond
+
+    def take_back(self, *, only_last: bool) -> None:
+        """Count the calls of the last step, or of all, no longer."""
+        self._beyond = 0
+        self._beyond_before = self._beyond_before if only_last else 0
+
     def unmatched(self) -> list[str]:
         """Return the names that were asked for and never came up, each with the nearest that did or could."""
         missing = [name for name in self._asked if name not in self._matched]
@@ -64,14 +77,15 @@ class SelectedCalls:
 
     def doubtful(self, custom: Iterable[str]) -> Iterator[str]:
         """Yield a sentence for each part of names that no API of torch has, nor any of `custom`, but nearly so."""
-        for text, asked in self._listed.items():
+        for text, (asked, *_) in self._listed.items():
             if (hint := nearest_function(_function_in(text))) and not any(text in name.lower() for name in custom):
                 yield f"free_benchmark.list: no API of torch has {asked!r} in its name.{hint}"
 
     def _nearest_to(self, name: str) -> str:
-        if is_in_a_name_of_torch(_function_in(name)):
+        text = _function_in(name if name in self._scope.values() else name.lower())
+        if is_in_a_name_of_torch(text):
             return ""  # it is spelt right, and was not called
-        return nearest_function(_function_in(name)) or nearest(name, (*self._seen, *self._functions))
+        return nearest_function(text) or nearest(name, (*self._seen, *self._functions))
 
     def _is_asked_for(self, name: str) -> bool:
         if not self._asked:
@@ -81,7 +95,7 @@ class SelectedCalls:
             self._matched.add(self._scope[name])
             return True
         matching = [asked for text, asked in self._listed.items() if text in name.lower()]
-        self._matched.update(matching)
+        self._matched.update(*matching)
         return bool(matching)
 
 

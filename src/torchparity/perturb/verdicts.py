@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from operator import itemgetter
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -36,6 +37,17 @@ class Measured(NamedTuple):
     output_index: int | None
 
 
+@dataclass
+class _StepCounts:
+    """The calls of one step: those perturbed, not sampled by a preheat, and left out by reason."""
+
+    perturbed: int = 0
+    unsampled: int = 0
+    cancelled: Counter[str] = field(default_factory=Counter)
+    farthest: tuple[Measured, float] | None = None  # row
+    unequal: dict[str, float] = field(default_factory=dict)
+
+
 class Verdicts:
     """Judges deviations by thresholds, used from the training's thread and from autograd's."""
 
@@ -49,11 +61,7 @@ class Verdicts:
         self._sent: list[tuple[list[Measured], Arriving]] = []  # in this step
         self._older: list[tuple[list[Measured], Arriving]] = []  # sent for in the step before
         self._warned_of: set[str] = set()
-        self.perturbed = 0
-        self._unsampled = 0  # calls that a preheat looks at no further
-        self.cancelled = Counter[str]()
-        self._farthest: dict[int, tuple[Measured, float]] = {}  # row of each step
-        self.unequal: dict[str, float] = {}  # the largest deviation of each API, where inputs did not change
+        self._counts = defaultdict[int, _StepCounts](_StepCounts)  # by step
 
     def open(self, folder: Path, rank: int) -> None:
         """Make the file, or raise where it cannot be written."""
@@ -62,23 +70,43 @@ class Verdicts:
     @property
     def farthest(self) -> tuple[Measured, float] | None:
         """The row that deviates the most."""
-        return max(self._farthest.values(), key=itemgetter(1), default=None)
+        rows = [each.farthest for each in self._counts.values() if each.farthest is not None]
+        return max(rows, key=itemgetter(1), default=None)
+
+    @property
+    def perturbed(self) -> int:
+        """The number of calls that were perturbed."""
+        return sum(each.perturbed for each in self._counts.values())
+
+    @property
+    def cancelled(self) -> Counter[str]:
+        """The numbers of calls that were left out, by reason."""
+        return sum((each.cancelled for each in self._counts.values()), Counter())
+
+    @property
+    def unequal(self) -> dict[str, float]:
+        """The largest deviation of each API that varied within the thresholds though its inputs did not change."""
+        largest: dict[str, float] = {}
+        for each in self._counts.values():
+            for api, deviation in each.unequal.items():
+                largest[api] = max(deviation, largest.get(api, 0.0))
+        return largest
 
     def take_back(self, step: int | None = None) -> None:
-        """Remove the rows of a step, or of all: they are of no training."""
+        """Remove the rows of a step, or of all, and count its calls no longer: they are of no training."""
         self.settle()
         with self._lock:
-            for each in [step] if step is not None else list(self._farthest):
-                self._farthest.pop(each, None)
+            for each in [step] if step is not None else list(self._counts):
+                self._counts.pop(each, None)
             if self.table is not None:
-                self.table.take_back(self._rank, step)
+                self.table.take_back(step)
 
     def wants(self, api: str, name: str) -> bool:
         """Tell whether a call is to be judged."""
         step = self.step()
         with self._lock:
             if not self._thresholds.wants(api, step):
-                self._unsampled += 1
+                self._counts[step].unsampled += 1
                 return False
             if isinstance(self._thresholds, LearnedThresholds) and self._thresholds.is_learning(step):
                 taken, most = self._thresholds.sampled[api], self._thresholds.most
@@ -96,26 +124,28 @@ class Verdicts:
     def begin(self, name: str) -> None:
         """Note that a call is perturbed."""
         with self._lock:
-            self.perturbed += 1
+            self._counts[self.step()].perturbed += 1
         _log.info("torchparity: Free Benchmark: Perturbation is %s of %s.", self.mode, name)
 
     def cancel(self, name: str, reason: str) -> None:
         """Note that a call is not perturbed, and why."""
         with self._lock:
-            self.cancelled[reason] += 1
+            self._counts[self.step()].cancelled[reason] += 1
         _log.info("torchparity: Free Benchmark: For %s, %s. Cancel perturbation.", name, reason)
 
     def preheat_sentences(self) -> list[str]:
         """Return what to say of a preheat that passed over calls."""
-        if not self._unsampled:
+        unsampled = sum(each.unsampled for each in self._counts.values())
+        if not unsampled:
             return []
         has_ended = not (isinstance(self._thresholds, LearnedThresholds) and self._thresholds.is_learning(self.step()))
         lasts = "" if has_ended else ", which has not ended, so that no API's own level counted"
-        return [f"{counted(self._unsampled, 'call')} not sampled by the preheat{lasts}"]
+        return [f"{counted(unsampled, 'call')} not sampled by the preheat{lasts}"]
 
     def cannot_take(self, api: str, name: str, *, was_asked_for: bool) -> None:
         """Note that a call has no tensor to perturb: with a warning, once for each API that was asked for."""
-        self.cancelled["it has no tensor"] += 1
+        with self._lock:
+            self._counts[self.step()].cancelled["it is given no tensor"] += 1
         level = logging.WARNING if was_asked_for and api not in self._warned_of else logging.INFO
         self._warned_of.add(api)
         _log.log(level, "torchparity: Free benchmark: the types of the inputs of %s are not supported.", name)
@@ -155,18 +185,18 @@ class Verdicts:
                 self._judge(measured, deviation)
 
     def _judge(self, measured: Measured, deviation: float) -> None:
-        threshold = threshold_of(measured.output_dtype, measured.moved)
+        counts, threshold = self._counts[measured.step], threshold_of(measured.output_dtype, measured.moved)
         if self._thresholds.exceeds(measured.api, measured.step, measured.output_dtype, threshold, deviation):
             index = "" if measured.output_index is None else measured.output_index
-            before = self._farthest.get(measured.step)
-            if before is None or deviation > before[1]:
-                self._farthest[measured.step] = measured, deviation
+            if counts.farthest is None or deviation > counts.farthest[1]:
+                counts.farthest = measured, deviation
             if self.table is not None:
                 self.table.add(
                     [
                         *(self._rank, self.mode, measured.stage, measured.step, measured.name, deviation),
                         *(str(measured.dtype), measured.shape, index),
-                    ]
+                    ],
+                    measured.step,
                 )
         elif deviation > 0 and self.mode == "no_change":
-            self.unequal[measured.api] = max(deviation, self.unequal.get(measured.api, 0.0))
+            counts.unequal[measured.api] = max(deviation, counts.unequal.get(measured.api, 0.0))

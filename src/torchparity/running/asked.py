@@ -6,11 +6,12 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from torchparity.config import LARGEST_INDEX, CaptureConfig, RecordingLevel, RecordingTask, capture_config
-from torchparity.errors import ConfigError, RunExistsError, RunWriteError
-from torchparity.perturb.findings import DEVIATIONS, SIGNIFICANCE, TABLES, refuse_other_columns
+from torchparity.errors import ConfigError, RunExistsError
+from torchparity.perturb.findings import DEVIATIONS, SIGNIFICANCE, TABLES, refuse_other_columns, remove_tables
 from torchparity.storage import remove_part
 from torchparity.storage.step_checksums import checksum_file
 from torchparity.whole_file import refuse_unwritable, with_home
@@ -47,10 +48,19 @@ class Asked:
         """True where there will be files: not where results are only replaced."""
         return self.task != "free_benchmark" or self.perturbing.get("handler_type") != "fix"
 
-    @property
+    @cached_property
     def folder(self) -> Path:
-        """The folder of the run, wherever the script goes to."""
+        """The folder of the run, wherever the script goes to: `run_script` asks for it before that."""
         return with_home(self.output).absolute()
+
+    def log_file(self) -> Path | None:
+        """Return the path of the log, where one is asked for; raise for one that takes the place of what is written."""
+        if self.log is None:
+            return None
+        path = with_home(self.log).absolute()
+        if path in (self.folder, *(self.folder / table.file for table in TABLES)):
+            raise ConfigError(f"--log-file {self.log} is where the run goes to; name another file.")
+        return path
 
     def config(self) -> CaptureConfig:
         """Return the settings of the recording; raise `ConfigError` for what cannot work."""
@@ -86,14 +96,12 @@ class Asked:
         _refuse_part_of_a_run(self.folder, self.output)
         if self.writes:
             refuse_unwritable(self.folder)
-        for table in TABLES if self.task == "free_benchmark" else ():
-            if (self.folder / table.file).is_dir():
-                raise RunWriteError(self.folder / table.file, "it is a folder, and a table of that name goes there")
         rank = os.environ.get("RANK", "0")
         checksums = checksum_file(self.folder, int(rank) if rank.isdecimal() else 0)
         if self.overwrite:
-            for file in (checksums, *(self.folder / table.file for table in TABLES if rank == "0")):
-                file.unlink(missing_ok=True)
+            if rank == "0":
+                remove_tables(self.folder)
+            checksums.unlink(missing_ok=True)
             if self.task == "free_benchmark":
                 for part in self.folder.glob(f"step*/rank{rank}"):
                     remove_part(part, self.folder)

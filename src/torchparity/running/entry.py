@@ -35,8 +35,14 @@ def run_script(script: Script, asked: Asked) -> int:
     `SystemExit` passes through with whatever the script gave it.
     """
     asked.config()  # raises for what cannot work
-    log = None if asked.log is None else LogFile(asked.log, script.file)
-    asked.make_room()
+    path = asked.log_file()
+    log = None if path is None else LogFile(path, script.file)
+    try:
+        asked.make_room()
+    except ParityError:
+        if log is not None:
+            log.discard()
+        raise
     if log is not None:
         log.begin()
     had_folder = asked.folder.exists()

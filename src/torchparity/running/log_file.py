@@ -10,14 +10,15 @@ from pathlib import Path
 
 from torchparity.errors import ConfigError, RunWriteError
 from torchparity.text import counted
-from torchparity.whole_file import reason_of, with_home
+from torchparity.whole_file import reason_of
 
 
 class LogFile(logging.FileHandler):
     """A line for each message; those that cannot be written are counted. Each of several ranks has a file."""
 
     def __init__(self, asked: Path, script: str) -> None:
-        path = _of_this_rank(with_home(asked).absolute())
+        path = _of_this_rank(asked)
+        self._is_new = not path.exists()
         with suppress(OSError):
             if path.samefile(script):
                 raise ConfigError(
@@ -35,6 +36,13 @@ class LogFile(logging.FileHandler):
         if self.stream is not None:
             with suppress(OSError):  # a device, or a pipe
                 self.stream.truncate(0)
+
+    def discard(self) -> None:
+        """Leave no file where none was: the recording is refused."""
+        self.close()
+        if self._is_new:
+            with suppress(OSError):
+                Path(self.baseFilename).unlink()
 
     def handleError(self, record: logging.LogRecord) -> None:
         """Count a line that could not be written."""

@@ -69,6 +69,12 @@ def is_one_of_several_ranks() -> bool:
     return os.environ.get("WORLD_SIZE", "1") not in ("", "1")
 
 
+class _StaysOn(logging.Logger):
+    """A logger that a script cannot switch off: one that configures logging does so to all that it does not know."""
+
+    disabled = property(lambda self: False, lambda self, value: None)
+
+
 class Keeping(logging.Handler):
     """Keeps the warnings that torchparity logs for the end; a script may have sent all logs to its stdout.
 
@@ -81,6 +87,8 @@ class Keeping(logging.Handler):
         self._logger = logging.getLogger("torchparity")
 
     def attach(self) -> None:
+        self._kind = type(self._logger)
+        self._logger.__class__ = _StaysOn
         self._logger.addHandler(self)
         self._logger.propagate = False
         if self._file is not None:
@@ -95,7 +103,7 @@ class Keeping(logging.Handler):
             self._logger.setLevel(logging.NOTSET)
             self._file.close()
             self._outcome.lines += [f"{_OWN}{sentence}" for sentence in self._file.lost_sentences()]
-        self._logger.disabled = False  # a script that configures logging switches off the loggers it does not know
+        self._logger.__class__ = self._kind
 
     def emit(self, record: logging.LogRecord) -> None:
         self._outcome.lines.append(record.getMessage())

@@ -330,3 +330,19 @@ def test_what_is_nan_has_no_significant_bits(tmp_path):
         "Torch.matmul": ("0.0", "nan"),
         "Torch.log": ("0.0", "nan"),
     }
+
+
+def test_of_several_nan_the_first_call_is_named(tmp_path, capsys):
+    with perturbing(tmp_path, significance=2):
+        torch.log(torch.div(torch.zeros(2), torch.zeros(2)))
+
+    assert "worst: Torch.div" in capsys.readouterr().out
+
+
+def test_an_empty_result_is_said_to_be_empty(tmp_path, capsys):
+    with perturbing(tmp_path, significance=2):
+        F.linear(torch.empty(0, 4), torch.ones(4, 4))
+
+    said = capsys.readouterr().out
+    assert "its result is empty" in said and "no floating-point" not in said
+    assert "nothing was checked with" in said

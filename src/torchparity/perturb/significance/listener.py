@@ -13,7 +13,7 @@ import torch
 from torchparity.calls import Call, attempted
 from torchparity.perturb.apis.judged_results import is_judged
 from torchparity.perturb.apis.unsuitable import NEEDS_DTYPE, needs_dtype
-from torchparity.perturb.checking import left_out_sentences
+from torchparity.perturb.checking import left_out_sentences, reasons_for_nothing
 from torchparity.perturb.findings import SIGNIFICANCE, SharedTable
 from torchparity.perturb.float_bits import unit_moved
 from torchparity.perturb.memory_layout import copied
@@ -36,6 +36,7 @@ class Significance(Perturbing):
     """Runs each call some times with random last bits, in its own precision and in float64."""
 
     needs_parents = True
+    table = SIGNIFICANCE
 
     def __init__(self, calls: SelectedCalls, verdicts: Verdicts, runs: int, noise: LastBits) -> None:
         super().__init__(calls, verdicts)
@@ -61,7 +62,7 @@ class Significance(Perturbing):
         entries, self._summary = self._summary.ranked(), Summary()
         for entry in entries:
             if self._table is not None:
-                self._table.add(entry.row(self._rank, step))
+                self._table.add(entry.row(self._rank, step), step)
         for entry in [entry for entry in entries if entry.kind == "api"][:_MOST_SAID]:
             _log.info("torchparity: significance in step %d: %s", step, entry.sentence())
             if self._worst is None or entry.is_worse_than(self._worst):
@@ -69,12 +70,15 @@ class Significance(Perturbing):
 
     def take_back(self, step: int | None = None) -> None:
         """Remove what was written of all steps; one that is not over has only a summary."""
+        super().take_back(step)
         self._summary = Summary()
         if step is None and self._table is not None:
-            self._table.take_back(self._rank)
+            self._table.take_back()
             self._worst = None
 
     def sentences(self) -> list[str]:
+        if not self.verdicts.perturbed:
+            return [f"nothing was checked with {self.verdicts.mode}", *reasons_for_nothing(self.verdicts, self.calls)]
         runs = f"ran {counted(self.verdicts.perturbed, 'call')} {self._runs} times with random last bits"
         worst = [f"worst: {self._worst.sentence()}"] if self._worst is not None else []
         lost = [] if self._table is None else self._table.lost_sentences()
@@ -88,7 +92,8 @@ class Significance(Perturbing):
         originals = call_tensors(call) if is_written else originals
         judged = [place for place, tensor in enumerate(originals) if _has_precision(call.op.name, place, tensor)]
         if not judged:
-            raise CancelledError("its result has no floating-point tensor")
+            is_empty = any(tensor.is_floating_point() and not tensor.numel() for tensor in originals)
+            raise CancelledError("its result is empty" if is_empty else "its result has no floating-point tensor")
         if needs_dtype(call.op.name):
             raise CancelledError(NEEDS_DTYPE)
         self._noise.perturbed(held.subject)  # raises where nothing can be moved

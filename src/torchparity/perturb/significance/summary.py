@@ -21,11 +21,12 @@ class Entry:
     calls: int
     worst: Estimate
     worst_call: str
+    place: int  # of the worst call among those of the step
 
-    def add(self, call: str, estimate: Estimate) -> None:
+    def add(self, call: str, place: int, estimate: Estimate) -> None:
         self.calls += 1
         if _badness(estimate) < _badness(self.worst):
-            self.worst, self.worst_call = estimate, call
+            self.worst, self.worst_call, self.place = estimate, call, place
 
     def is_worse_than(self, other: Entry) -> bool:
         """Tell whether its worst call is worse than that of another."""
@@ -57,23 +58,27 @@ class Summary:
 
     def __init__(self) -> None:
         self._entries: dict[tuple[str, str], Entry] = {}
+        self._estimates = 0
 
     def add(self, api: str, call: str, parents: Iterable[str], estimate: Estimate) -> None:
         """Take a call; it counts for its API and for every module around it."""
+        self._estimates += 1
         modules = dict.fromkeys(_module(parent) for parent in parents)
         for key in (("api", api), *(("module", module) for module in modules)):
             entry = self._entries.get(key)
             if entry is None:
-                self._entries[key] = Entry(*key, 1, estimate, call)
+                self._entries[key] = Entry(*key, 1, estimate, call, self._estimates)
             else:
-                entry.add(call, estimate)
+                entry.add(call, self._estimates, estimate)
 
     def ranked(self) -> list[Entry]:
-        """Return the entries, APIs before modules and the worst first."""
-        return sorted(self._entries.values(), key=lambda entry: (entry.kind, _badness(entry.worst)))
+        """Return the entries, APIs before modules and the worst first; of equals the one that came first."""
+        return sorted(self._entries.values(), key=lambda entry: (entry.kind, _badness(entry.worst), entry.place))
 
 
 def _badness(estimate: Estimate) -> tuple[int, float, float]:
+    if estimate.verdict == "nan":
+        return _WORST_FIRST.index(estimate.verdict), 0.0, 0.0  # only the first counts: the others may have received it
     condition = -estimate.condition if math.isfinite(estimate.condition) else -math.inf
     return _WORST_FIRST.index(estimate.verdict), estimate.bits - estimate.precision, condition
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from torchparity.errors import ConfigError, RecordNameError, nearest
 from torchparity.naming import forward_of, is_call_name, is_module_name, parse_record
-from torchparity.ops import function_called, is_torch_family, names_of_family
+from torchparity.ops import function_called, is_torch_family, names_of_family, respelt
 
 _DIRECTIONS = ("forward", "backward", "parameters_grad")
 
@@ -83,8 +83,12 @@ def _check_api(name: str, custom: Collection[str]) -> None:
         parts = parse_record(name)
     except RecordNameError:
         return  # a user's own prefix may be anything
-    if not is_torch_family(parts.api_type) or parts.family in custom or function_called(parts.family) is not None:
-        return  # of vendors' and users' own functions there is no list
+    if parts.family in custom or function_called(parts.family) is not None:
+        return
     ending = name.removeprefix(parts.family)
+    if spelt := respelt(parts.family):
+        raise ConfigError(f"torch has no API for {name!r}. Did you mean {spelt + ending!r}?")
+    if not is_torch_family(parts.api_type):
+        return  # of vendors' and users' own functions there is no list
     possible = [f"{family}{ending}" for family in names_of_family(parts.api_type)]
     raise ConfigError(f"torch has no API for {name!r}.{nearest(name, possible)}")

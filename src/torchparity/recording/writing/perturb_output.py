@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from torchparity.calls import attempted, text_of
-from torchparity.perturb.findings import TABLES
+from torchparity.perturb.findings import remove_tables
 from torchparity.perturb.perturbing import Perturbing
 from torchparity.recording.step.pending_step import PendingStep
 from torchparity.storage import SharedTensor
@@ -31,13 +31,13 @@ class PerturbOutput:
     ) -> None:
         self._perturbing, self._folder = perturbing, folder
         # Of several ranks others may have added rows already.
-        tables = [folder / table.file for table in TABLES] if is_only_rank else []
-        if overwrite and perturbing.writes_files:
-            for table in tables:
-                table.unlink(missing_ok=True)
-            if not is_only_rank:
+        table = perturbing.table
+        if overwrite and table is not None:
+            if is_only_rank:
+                remove_tables(folder)
+            else:
                 _log.warning("torchparity: %s", _NOT_OVERWRITTEN.format(folder=folder))
-        self._tables_with_rows = [table.name for table in tables if _has_rows(table)]
+        self._had_rows = table is not None and is_only_rank and _has_rows(folder / table.file)
         perturbing.open(folder, rank)
 
     def store(self, step: int, tensor: SharedTensor) -> None:
@@ -58,8 +58,9 @@ class PerturbOutput:
         failed = attempted(self._perturbing.close)
         lost = [f"the last results are not judged: {text_of(failed)}"] if isinstance(failed, Exception) else []
         said = [*self._perturbing.sentences(), *lost, *(sentence.rstrip(".") for sentence in missing)]
-        if self._perturbing.writes_files:
-            said += [f"{name} also has rows of an earlier training" for name in self._tables_with_rows]
+        table = self._perturbing.table
+        if table is not None:
+            said += [f"{table.file} also has rows of an earlier training"] if self._had_rows else []
             said.append(f"see {self._folder}")
         line = f"torchparity: {'; '.join(said)}"
         _log.info("%s", line)
