@@ -12,7 +12,7 @@ import torch
 
 from torchparity.calls import Call, Interest, Listener, attempted, text_of
 from torchparity.ops import Kind, Op
-from torchparity.perturb.apis.unsuitable import computes_nothing, reason_against_api
+from torchparity.perturb.apis.unsuitable import UNWRITTEN, computes_nothing, reason_against_api
 from torchparity.perturb.apis.writes import may_write
 from torchparity.perturb.findings import DEVIATIONS, Table
 from torchparity.perturb.memory_layout import copied
@@ -142,6 +142,8 @@ class Perturbing(Listener, ABC):
         """Return why a call is not perturbed, where that is known before it runs: holding it would cost for nothing."""
         if call.op.kind is Kind.COLLECTIVE:
             return "a collective cannot be run again by one rank"
+        if call.op.leaves_unwritten:
+            return UNWRITTEN
         if reason := reason_against_api(call.op.name):
             return reason
         if call.op.name.startswith(_OF_ALL_PARAMETERS) and not self.calls.is_narrowed:

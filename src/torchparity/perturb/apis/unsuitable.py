@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from torchparity.overwrites import RAW_MEMORY
 from torchparity.perturb.apis import function_of
 
+UNWRITTEN = "it returns memory that nobody has written"
 _REASONS = {
+    **dict.fromkeys(("resize", "resize_", "resize_as", "resize_as_"), UNWRITTEN),
     **dict.fromkeys(("apply_", "map_", "map2_"), "it calls a function of yours for each element"),
     **dict.fromkeys(("as_strided_copy", "as_strided_scatter"), "it reads memory by strides, which a copy may not have"),
     **dict.fromkeys(("eig", "eigvals"), "its results come in no defined order"),
 }
-_UNWRITTEN = "it returns memory that nobody has written"
 # By the largest number or the bits that it has: in another dtype they compute something else.
 _BY_DTYPE = frozenset({"nan_to_num", "nan_to_num_", "nextafter", "nextafter_", "view_copy"})
 _COMPUTING_NOTHING = frozenset({"_set_grad_enabled", "set_grad_enabled", "device", "dtype", "is_grad_enabled"})
@@ -19,8 +19,7 @@ NEEDS_DTYPE = "its result depends on the dtype of its input"
 
 def reason_against_api(api: str) -> str | None:
     """Return why no call of an API can be perturbed; None where it can."""
-    function = function_of(api)
-    return _UNWRITTEN if function.rstrip("_") in RAW_MEMORY else _REASONS.get(function)
+    return _REASONS.get(function_of(api))
 
 
 def computes_nothing(api: str) -> bool:
