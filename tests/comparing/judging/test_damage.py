@@ -122,7 +122,9 @@ def test_a_damaged_file_of_modules_around_calls_is_no_agreement(record, side):
 
     found = verdict(damaged, whole, side)
 
-    assert found.kind == "cut off" and "is damaged" in found.sentence
+    assert found.kind == "cut off"
+    assert found.sentence.startswith(f"The {side}'s construct.json of step 0 is damaged; the ")
+    assert found.sentence.endswith(" records that could be paired agree.")
 
 
 def test_a_damaged_file_of_saved_values_leaves_the_head_of_the_run(record):
@@ -203,3 +205,15 @@ def test_data_that_a_lost_record_may_have_made_are_not_blamed(record_written_dat
     found = verdict(*runs)
 
     assert found.kind == "cannot tell" and found.first is None, found.sentence
+
+
+@pytest.mark.parametrize("kept", [0, 1])
+def test_a_journal_without_its_head_is_not_called_msprobe_s(record, kept):
+    damaged, whole = record("damaged"), record("whole")
+    journal = as_journal(damaged)
+    lines = journal.read_text().splitlines(keepends=True)
+    journal.write_text("".join(["damaged\n", *lines[1:]]) if kept else "")
+
+    notes = torchparity.compare(damaged, whole).notes
+
+    assert not any("msprobe" in note for note in notes)

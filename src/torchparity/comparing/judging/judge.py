@@ -84,7 +84,8 @@ def _of_damage(verdict: Verdict, damage: Damage, parts: Sequence[ComparedPart], 
         )
     elif verdict.kind is Kind.AGREE:
         records = counted(coverage.paired, "record")
-        difference = f"the {records} that could be read of both runs {'agrees' if coverage.paired == 1 else 'agree'}"
+        could_be = "read of both runs" if any(part.has_lost_records for part in damage.parts) else "paired"
+        difference = f"the {records} that could be {could_be} {'agrees' if coverage.paired == 1 else 'agree'}"
     else:
         difference = verdict.sentence.rstrip(".")
     kind = Kind.UNKNOWN if findings or verdict.kind is Kind.UNKNOWN else Kind.CUT_OFF

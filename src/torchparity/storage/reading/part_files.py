@@ -27,8 +27,8 @@ class PartContent(msgspec.Struct):
     """The content of a part's record files.
 
     `missing` are the sentences of the writer about what it left out; `damage` has one for everything that cannot be
-    read, and `has_lost_records` tells that some of it is records, or what those were inside of. With `has_gaps` lost
-    records may lie between others, and not only behind the last that could be read.
+    read, and `has_lost_records` tells that some of it is records. With `has_gaps` lost records may lie between
+    others, and not only behind the last that could be read.
     """
 
     info: RunInfo
@@ -126,7 +126,8 @@ def _from_journal(folder: Path) -> PartContent:
     lost = "; the last one is cut off" if rest else ""
     recovered = f"{counted(len(records), 'record')} of it could be recovered"
     problems.append(f"{folder}: the recording ended before this step did; {recovered}{lost}.")
-    return PartContent(_run_info(head), records, damage=problems, has_lost_records=has_gaps, has_gaps=has_gaps)
+    info = _run_info(head) if head else RunInfo(task="unknown", level="unknown")
+    return PartContent(info, records, damage=problems, has_lost_records=has_gaps, has_gaps=has_gaps)
 
 
 def _records(entries: dict[str, Any], path: Path, problems: list[str], *, debug: bool) -> dict[str, Record]:

@@ -47,6 +47,7 @@ class RunPart:
 
     def __init__(self, where: PartPath) -> None:
         self.step, self.rank, self.folder, self._named_file = where.step, where.rank, where.folder, where.pkl
+        self._has_lost_parents = False  # as far as that file was read
 
     def __repr__(self) -> str:
         return f"RunPart(step={self.step}, rank={self.rank}, folder={str(self.folder)!r})"
@@ -94,9 +95,14 @@ class RunPart:
 
     @property
     def has_lost_records(self) -> bool:
-        """True where its files of records are damaged: some are lost, or nobody knows what they were inside of."""
-        _ = self.construct
+        """True where a file of its records is damaged, and some are lost."""
         return self._content.has_lost_records
+
+    @property
+    def has_lost_parents(self) -> bool:
+        """True where nobody knows what its records were inside of, since that file is damaged."""
+        _ = self.construct
+        return self._has_lost_parents
 
     @property
     def has_gaps(self) -> bool:
@@ -142,9 +148,9 @@ class RunPart:
     def construct(self) -> dict[str, str | None]:
         """Each record's enclosing module record, or None at the top."""
         damage = self._content.damage
-        known = len(damage)
+        before = len(damage)
         construct = read_construct(self.folder, damage)
-        self._content.has_lost_records |= len(damage) > known
+        self._has_lost_parents = len(damage) > before
         return construct
 
     @property

@@ -23,6 +23,7 @@ class DamagedPart(msgspec.Struct, frozen=True):
     side: str
     step: int
     rank: int
+    has_lost_records: bool  # else only what they were inside of
     has_gaps: bool  # lost records may lie between others
 
 
@@ -36,7 +37,8 @@ class Damage(msgspec.Struct, frozen=True):
         """Return in a clause which files are damaged."""
         if len(self.parts) == 1:
             only = self.parts[0]
-            return f"The {only.side}'s file of the records of {self._where(only)} is damaged"
+            file = "file of the records" if only.has_lost_records else "construct.json"
+            return f"The {only.side}'s {file} of {self._where(only)} is damaged"
         places = [f"the {part.side}'s of {self._where(part)}" for part in self.parts[:_MOST_PLACES]]
         more = len(self.parts) - len(places)
         places += [f"{more} more"] if more else []
@@ -57,14 +59,14 @@ class Damage(msgspec.Struct, frozen=True):
 def damage_of(parts: Sequence[ComparedPart]) -> Damage | None:
     """Return what is damaged of two runs; None where nothing is."""
     damaged = [
-        DamagedPart(side, part.step, part.rank, run.has_gaps)
+        DamagedPart(side, part.step, part.rank, run.has_lost_records, run.has_gaps)
         for part in sorted(parts, key=lambda part: (part.step, part.rank))
         for side, run in (("candidate", part.candidate), ("baseline", part.baseline))
-        if run.has_lost_records
+        if run.has_lost_records or run.has_lost_parents
     ]
     return Damage(damaged, len({part.rank for part in parts}) > 1) if damaged else None
 
 
 def is_damaged(candidate: RunPart, baseline: RunPart) -> bool:
     """Tell whether files of records of one part are damaged, in either run."""
-    return candidate.has_lost_records or baseline.has_lost_records
+    return any(part.has_lost_records or part.has_lost_parents for part in (candidate, baseline))
