@@ -2,11 +2,12 @@
 
 The models are those of the tests, which nothing is wrong with; what is not float32 is cast as a whole.
 
-    python -m benchmarks.perturb_false_alarms
+    python -m benchmarks.perturb_false_alarms [--stage backward]
 """
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import io
 import json
@@ -53,13 +54,17 @@ def rows_of(name: str, dtype: torch.dtype, fields: dict[str, object]) -> tuple[i
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--stage", choices=("forward", "backward"), default="forward")
+    stage = parser.parse_args().stage
+    of_stage = {"fuzz_stage": stage, "list": ["."]} if stage == "backward" else {}  # which every name has
     warnings.simplefilter("ignore")
     for dtype in (torch.float32, torch.bfloat16, torch.float16):
         for mode in MODES:
             calls, alarms, failed = 0, Counter[str](), []
             for name in (name for name in ZOO if name not in LEFT_OUT):
                 try:
-                    perturbed, apis = rows_of(name, dtype, mode_fields(mode))
+                    perturbed, apis = rows_of(name, dtype, {**mode_fields(mode), **of_stage})
                 except (RuntimeError, NotImplementedError) as error:  # the model has no kernels in this dtype
                     failed.append(f"{name}: {str(error).splitlines()[0][:60]}")
                     with contextlib.redirect_stdout(io.StringIO()):
@@ -68,7 +73,14 @@ def main() -> None:
                 calls += perturbed
                 alarms.update(apis)
             rate = round(100 * sum(alarms.values()) / max(calls, 1), 2)
-            line = {"dtype": str(dtype), "mode": mode, "calls": calls, "rows": sum(alarms.values()), "percent": rate}
+            line = {
+                "dtype": str(dtype),
+                "stage": stage,
+                "mode": mode,
+                "calls": calls,
+                "rows": sum(alarms.values()),
+                "percent": rate,
+            }
             print(json.dumps({**line, "apis": dict(alarms.most_common(5)), "left_out": failed}), flush=True)
 
 

@@ -30,6 +30,16 @@ def mutated_sheet(book, rng):
     return changed.getvalue()
 
 
+@pytest.mark.parametrize("case", [235, 352, 1753, 3712])  # that `make fuzz` has met
+def test_a_parquet_whose_reader_panics_is_refused_in_one_sentence(tmp_path, case, capfd):
+    names = [f"Distributed.all_reduce.{call}.forward.input.0" for call in range(30)]
+    path = write_result(tmp_path / "result.parquet", dict.fromkeys(names, 0.5))
+    path.write_bytes(mutate(path.read_bytes(), random.Random(f"parquet-{case}")))
+
+    with pytest.raises(ParityError, match="its parts do not fit together"):
+        read_table(path)
+
+
 @pytest.mark.fuzz
 @pytest.mark.parametrize(
     ("suffix", "change"),

@@ -27,6 +27,8 @@ def read_table(path: Path) -> pl.DataFrame:
         frame = _READERS[path.suffix](path)
     except OSError as error:
         raise DamagedFileError(path, f"it cannot be read ({reason_of(error)})") from None
+    except pl.exceptions.PanicException:  # no Exception: a part says that it is where the file has none
+        raise DamagedFileError(path, "its parts do not fit together") from None
     except _ERRORS as error:
         reason = (str(error).splitlines() or [""])[0]
         raise DamagedFileError(path, f"it is no {path.suffix[1:]} file, or cut short ({reason})") from None

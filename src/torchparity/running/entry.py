@@ -134,22 +134,23 @@ def _problem(outcome: Outcome, asked: Asked, config: CaptureConfig) -> list[str]
     """Return why there is nothing, or not what was asked for."""
     if outcome.failures:
         return []
+    done = "checked" if config.task == "free_benchmark" else "recorded"
     if not outcome.has_torch:
-        return ["nothing was recorded: the script never imported torch."]
+        return [f"nothing was {done}: the script never imported torch."]
     if not outcome.has_model and asked.model is not None:
         called = f"; it calls {', '.join(outcome.called_classes)}" if outcome.called_classes else ""
         nothing = f"the script calls no module {asked.model!r}{called}"
         return [f"{nothing}; --model takes a variable of the script or a class."]
     if not outcome.steps:
         return [
-            "nothing was recorded: no step came, neither a batch of a DataLoader nor optimizer.step, backward or a "
+            f"nothing was {done}: no step came, neither a batch of a DataLoader nor optimizer.step, backward or a "
             "call of a model; docs/run.md says what a step is, and torchparity.capture records what you put inside."
         ]
     if not outcome.checksums and asked.checksum_every is not None:
         return ["no checksum was kept: the script has no optimizer and called no module with parameters."]
     if config.step and min(config.step) >= outcome.steps:
         came = "step 0 alone" if outcome.steps == 1 else f"steps 0 to {outcome.steps - 1}"
-        return [f"no step was recorded: --steps is {asked.steps}, and the script has {came}; ask for one of these."]
+        return [f"no step was {done}: --steps is {asked.steps}, and the script has {came}; ask for one of these."]
     if not outcome.has_model and asked.records and config.level == "L0":
         return [
             f"no model was found for level {config.level}: the script called no module with parameters; "
