@@ -107,3 +107,19 @@ def test_switches_of_torch_are_no_calls_that_are_left_out(tmp_path, capsys):
         torch.exp(torch.ones(3))
 
     assert "1 call left out" in capsys.readouterr().out  # the factory
+
+
+def test_operators_of_the_user_with_names_of_torch_s_own_are_checked(tmp_path, capsys):
+    @torch.library.custom_op("torchparity_left_out::resize", mutates_args=())
+    def resize(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    @torch.library.custom_op("torchparity_left_out::device", mutates_args=())
+    def device(x: torch.Tensor) -> torch.Tensor:
+        return x * 3
+
+    with perturbing(tmp_path, pert_mode="no_change", list=["torchparity_left_out"]):
+        torch.ops.torchparity_left_out.resize(torch.ones(3))
+        torch.ops.torchparity_left_out.device(torch.ones(3))
+
+    assert "perturbed 2 calls" in capsys.readouterr().out

@@ -247,6 +247,35 @@ def test_the_log_is_never_where_the_run_goes_to(tmp_path, place):
     assert not (tmp_path / "run").exists()
 
 
+def test_the_log_is_not_where_the_run_goes_to_by_another_path_either(tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "run")
+    done = run(tmp_path, *BIT_NOISE, "--log-file", str(tmp_path / "link" / "free_benchmark.csv"))
+
+    assert done.returncode == 2 and "is where the run goes to" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "silences", ["logging.disable(logging.CRITICAL)", "logging.getLogger('torchparity').setLevel(40)"]
+)
+def test_the_log_is_written_though_the_script_silences_logging(tmp_path, silences):
+    log = tmp_path / "log.txt"
+    done = run(tmp_path, *BIT_NOISE, "--log-file", str(log), source=f"import logging\n{silences}\n{SCRIPT}")
+
+    assert done.returncode == 0, done.stderr
+    assert "Perturbation is bit_noise of Torch.sub.0.forward" in log.read_text()
+
+
+def test_calls_beyond_the_most_stay_counted_where_a_later_step_is_none(tmp_path):
+    exponentials = "torch.exp(torch.ones(2)); torch.exp(torch.ones(2)); optimizer.step()"
+    source = CANCELS + TRAINING.replace("optimizer.step()", exponentials)
+    options = "--task", "free_benchmark", "--pert-mode", "no_change", "--list", "exp", "--max-calls-per-api", "1"
+    for after in ("", "model(torch.rand(3, 8))\n"):
+        done = run(tmp_path, *options, source=source + after)
+
+        assert "perturbed 2 calls" in done.stderr and "2 calls beyond max_calls_per_api 1" in done.stderr
+
+
 def test_no_log_is_left_where_the_recording_is_refused(tmp_path):
     (tmp_path / "run").write_text("no folder")
     done = run(tmp_path, *BIT_NOISE, "--log-file", str(tmp_path / "log.txt"))
@@ -263,6 +292,12 @@ def test_the_folder_is_the_one_from_which_the_script_was_started(tmp_path):
 
     assert done.returncode == 0, done.stderr
     assert len(rows_in(tmp_path / "run")) == 2
+
+
+def test_a_prefix_of_the_user_s_that_is_like_a_family_of_torch_is_let_through(tmp_path):
+    done = run(tmp_path, "--task", "free_benchmark", "--scope", "MyTensor.add.0.forward,Tensors.add.0.forward")
+
+    assert done.stdout == "trained\n" and "torch has no API" not in done.stderr
 
 
 @pytest.mark.parametrize("name", ["tensor.sub.0.forward", "Functionl.linear.0.forward"])

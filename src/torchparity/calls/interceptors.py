@@ -62,6 +62,7 @@ class Interceptors:
         for patches in self._off_when_traced:
             patches.attach()
         self._optimizers.attach()
+        self._compiled.enter_if_inside()
 
     def attach_model(self, model: nn.Module | Sequence[nn.Module]) -> None:
         """See the calls of a model's modules."""

@@ -27,7 +27,7 @@ def read_table(path: Path) -> pl.DataFrame:
         frame = _READERS[path.suffix](path)
     except OSError as error:
         raise DamagedFileError(path, f"it cannot be read ({reason_of(error)})") from None
-    except pl.exceptions.PanicException:  # no Exception: a part says that it is where the file has none
+    except pl.exceptions.PanicException:  # derived from BaseException
         raise DamagedFileError(path, "its parts do not fit together") from None
     except _ERRORS as error:
         reason = (str(error).splitlines() or [""])[0]

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from difflib import get_close_matches
 from functools import cache
 from operator import attrgetter
 from typing import Any
@@ -83,12 +82,16 @@ def is_torch_family(family: str) -> bool:
 
 
 def respelt(record_name: str) -> str | None:
-    """Return the name of a function of torch whose family is misspelt, such as `tensor.add` or `Functionl.linear`."""
+    """Return the name of a function of torch whose family has other capitals or lacks a letter, as `Functionl.linear`.
+
+    What differs more may be a prefix of the user's.
+    """
     family, _, name = record_name.partition(".")
-    by_letters = {each.lower(): each for each in _LISTED}
-    for likely in get_close_matches(family.lower(), by_letters, n=1, cutoff=0.8):
-        spelt = f"{by_letters[likely]}.{name}"
-        if spelt != record_name and function_called(spelt) is not None:
+    for right in _LISTED:
+        letters = right.lower()
+        misspelt = {letters, *(letters[:place] + letters[place + 1 :] for place in range(len(letters)))}
+        spelt = f"{right}.{name}"
+        if family != right and family.lower() in misspelt and function_called(spelt) is not None:
             return spelt
     return None
 

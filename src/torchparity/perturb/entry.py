@@ -23,7 +23,7 @@ def perturbing_for(block: FreeBenchmarkTask, step: Callable[[], int]) -> Perturb
     thresholds: Thresholds = FixedThresholds()
     if block.if_preheat:
         thresholds = LearnedThresholds(block.preheat_step, block.max_sample)
-    calls = SelectedCalls(block.scope, block.list, block.max_calls_per_api)
+    calls = SelectedCalls(block.scope, block.list, block.max_calls_per_api, step)
     if block.significance:
         noise = LastBits()
         return Significance(calls, Verdicts(noise.name, thresholds, step), block.significance, noise)

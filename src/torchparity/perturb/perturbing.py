@@ -72,9 +72,9 @@ class Perturbing(Listener, ABC):
         self.verdicts.settle()
 
     def take_back(self, step: int | None = None) -> None:
-        """Remove what was written and counted of a step, the one in hand, or of all: it is of no training."""
+        """Remove what was written and counted of a step, or of all: it is of no training."""
         self.verdicts.take_back(step)
-        self.calls.take_back(only_last=step is not None)
+        self.calls.take_back(step)
 
     @abstractmethod
     def sentences(self) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from torchparity.calls import Call
 from torchparity.errors import nearest
@@ -13,15 +13,18 @@ from torchparity.ops import Op, is_in_a_name_of_torch, nearest_function
 
 
 class SelectedCalls:
-    """`scope` are whole names, `listed` parts of names; with neither, every call. `most` is -1 for no limit."""
+    """`scope` are whole names, `listed` parts of names; with neither, every call. `most` is -1 for no limit.
 
-    def __init__(self, scope: Sequence[str], listed: Sequence[str], most: int) -> None:
+    `step` says the number of the step in hand.
+    """
+
+    def __init__(self, scope: Sequence[str], listed: Sequence[str], most: int, step: Callable[[], int]) -> None:
         self._scope = {forward_of(name): name for name in scope}
         self._listed: dict[str, list[str]] = {}  # texts as they were asked for, by how they are looked for
         for text in listed:
             self._listed.setdefault((forward_of(text) if is_call_name(text) else text).lower(), []).append(text)
         self._asked, self.most = (*scope, *listed), most
-        self._beyond_before = self._beyond = 0  # calls beyond the most, of earlier steps and of this one
+        self._number_of_step, self._beyond = step, Counter[int]()  # calls that were one too many, by step
         self._matched: set[str] = set()
         self._functions: dict[str, None] = {}  # that were called, by their name and its last part
         self._seen: dict[str, None] = {}
@@ -46,10 +49,9 @@ class SelectedCalls:
             return False
         if self._step != call.step:
             self._step, self._taken = call.step, Counter()
-            self._beyond_before, self._beyond = self.beyond_most, 0
         counted = (call.op.name, call.is_recompute)  # a forward that is done again is taken as the first was
         if 0 <= self.most <= self._taken[counted]:
-            self._beyond += 1
+            self._beyond[self._number_of_step()] += 1
             return False
         self._taken[counted] += 1
         return True
@@ -62,12 +64,12 @@ class SelectedCalls:
     @property
     def beyond_most(self) -> int:
         """The number of calls that were one too many in their step."""
-        return self._beyond_before + self._beyond
+        return self._beyond.total()
 
-    def take_back(self, *, only_last: bool) -> None:
-        """Count the calls of the last step, or of all, no longer."""
-        self._beyond = 0
-        self._beyond_before = self._beyond_before if only_last else 0
+    def take_back(self, step: int | None = None) -> None:
+        """Count the calls of a step, or of all, no longer."""
+        for each in list(self._beyond) if step is None else [step]:
+            self._beyond.pop(each, None)
 
     def unmatched(self) -> list[str]:
         """Return the names that were asked for and never came up, each with the nearest that did or could."""
@@ -95,7 +97,8 @@ class SelectedCalls:
             self._matched.add(self._scope[name])
             return True
         matching = [asked for text, asked in self._listed.items() if text in name.lower()]
-        self._matched.update(*matching)
+        for spellings in matching:
+            self._matched.update(spellings)
         return bool(matching)
 
 

@@ -45,7 +45,7 @@ class _StepCounts:
     unsampled: int = 0
     cancelled: Counter[str] = field(default_factory=Counter)
     farthest: tuple[Measured, float] | None = None  # row
-    unequal: dict[str, float] = field(default_factory=dict)
+    unequal: dict[str, float] = field(default_factory=dict)  # the largest deviation of each API, inputs being the same
 
 
 class Verdicts:

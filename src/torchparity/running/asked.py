@@ -58,7 +58,8 @@ class Asked:
         if self.log is None:
             return None
         path = with_home(self.log).absolute()
-        if path in (self.folder, *(self.folder / table.file for table in TABLES)):
+        taken = (self.folder, *(self.folder / table.file for table in TABLES))
+        if path.resolve() in [each.resolve() for each in taken]:
             raise ConfigError(f"--log-file {self.log} is where the run goes to; name another file.")
         return path
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import functools
 import os
-import sys
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 import torch
@@ -17,7 +17,7 @@ from torch.amp.grad_scaler import GradScaler
 from torch.optim.optimizer import Optimizer, register_optimizer_step_pre_hook
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
-from torchparity.calls import Patches
+from torchparity.calls import Hook, Patches
 from torchparity.running.step_rule import StepRule
 
 
@@ -53,8 +53,9 @@ class Events:
         self._hooked: weakref.WeakSet[Optimizer] = weakref.WeakSet()
         self._loader: weakref.ref[Any] | None = None
         self._backward = _Depth()
+        self._compiled_model = _Depth()  # in calls of what torch.compile made of the model: each is one call of it
         self._watched: weakref.ref[nn.Module] | None = None
-        self._compiled_kinds: set[type[nn.Module]] = set()  # classes of modules that run others compiled
+        self._watches_one = False  # module, which is known for the model
         self._steps_seen = 0
         self._process = os.getpid()
 
@@ -77,30 +78,29 @@ class Events:
 
     def watch_all(self) -> None:
         """See the calls of every module."""
+        self._watches_one = False
         if not self._watching_all:
             self._watching_all.put(nn.Module, "__call__", self._any_module)
 
     def watch_alone(self, module: nn.Module) -> None:
         """See the calls of one module alone from here on: patching the class of all is not for ever."""
-        self._watching_all.end()
         watched = self._watched = weakref.ref(module)
+        self._watches_one = True
+        if "_orig_mod" in module._modules:  # made by torch.compile, which follows no patch of that class
+            return
+        self._watching_all.end()
 
         def only(original: Callable[..., Any]) -> Callable[..., Any]:
             @functools.wraps(original)
             def call(called: nn.Module, *args: Any, **kwargs: Any) -> Any:
-                if not torch.compiler.is_compiling():
-                    _outside_regions(self._look_at_one, called, watched)
+                # Asked first: a compiler that follows us must find nothing of ours.
+                if not torch.compiler.is_compiling() and watched is self._watched and watched() is called:
+                    _uncompiled(self._model_called)
                 return original(called, *args, **kwargs)
 
             return call
 
-        for kind in {type(module), *self._compiled_kinds}:
-            self._patches.put(kind, "__call__", only)
-
-    def _look_at_one(self, called: nn.Module, watched: weakref.ref[nn.Module]) -> None:
-        """Tell of a call of the module that is watched alone, as long as it is."""
-        if watched is self._watched and _is_or_runs(called, watched()) and self._is_here():
-            self._rule.model_called(with_gradients=torch.is_grad_enabled())
+        self._patches.put(type(module), "__call__", only)
 
     def _is_here(self) -> bool:
         """Tell whether a call counts: not in a forked worker, in a recomputed forward, or after `detach`."""
@@ -110,22 +110,25 @@ class Events:
     def _any_module(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def call(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
-            # Asked first: a compiler that follows us must find nothing of ours.
             if not torch.compiler.is_compiling():
-                _outside_regions(self._look_at, module)
+                _uncompiled(self._any_called, module)
             return original(module, *args, **kwargs)
 
         return call
 
-    def _look_at(self, module: nn.Module) -> None:
-        """Tell of a module that is about to be called."""
+    def _any_called(self, module: nn.Module) -> None:
+        """Take a module that is about to be called for the model, or tell that the model is."""
         if not self._is_here():
             return
-        if self._watching_all:
+        if self._watching_all and not self._watches_one:
             watched = self._watching.called(module, with_gradients=torch.is_grad_enabled())
             self._watched = self._watched if watched is None else weakref.ref(watched)
         # Also later: who took the bound method before, as generate() does, calls this for ever.
-        if self._watched is not None and _is_or_runs(module, self._watched()):
+        if self._watched is not None and self._watched() is module:
+            self._model_called()
+
+    def _model_called(self) -> None:
+        if self._is_here() and not self._compiled_model.value:
             self._rule.model_called(with_gradients=torch.is_grad_enabled())
 
     def _batch(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -160,39 +163,40 @@ class Events:
         return init
 
     def _compile_called(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """See the calls of a model that is called through what `torch.compile` makes of it."""
+        """See the calls of what `torch.compile` makes of a module: it leaves none of the module itself to see."""
 
         @functools.wraps(original)
         def compile_and_watch(*args: Any, **kwargs: Any) -> Any:
             compiled = original(*args, **kwargs)
-            compiler = sys.modules.get("torch._dynamo.eval_frame")
-            if compiler is not None:
-                for ours in (_outside_regions, torch.Tensor.backward, torch.autograd.backward):
-                    compiler.skip_code(ours.__code__)
-            if isinstance(compiled, nn.Module) and self._patches and type(compiled) not in self._compiled_kinds:
-                self._compiled_kinds.add(type(compiled))
-                watched = None if self._watched is None or self._watching_all else self._watched()
-                if watched is not None:
-                    self.watch_alone(watched)
+            if self._patches and isinstance(compiled, nn.Module) and "_orig_mod" in compiled._modules:
+                self._handles.append(compiled.register_forward_pre_hook(Hook(self._enters_compiled), prepend=True))
+                self._handles.append(compiled.register_forward_hook(Hook(self._leaves_compiled), always_call=True))
             return compiled
 
         return compile_and_watch
 
+    def _enters_compiled(self, compiled: nn.Module, *_: Any) -> None:
+        if self._watched is not None and self._watched() is compiled._modules["_orig_mod"]:
+            _uncompiled(self._model_called)
+            self._compiled_model.value += 1
+
+    def _leaves_compiled(self, *_: Any) -> None:
+        self._compiled_model.value = max(0, self._compiled_model.value - 1)
+
     def _optimizer_steps(self, optimizer: Optimizer, *_: Any) -> None:
-        if torch.compiler.is_compiling():
-            return
         # Its end is seen by a hook of its own: those of all optimizers may not change while torch goes through them.
         if optimizer not in self._hooked:
             self._hooked.add(optimizer)
-            self._watching.optimizer_seen(optimizer)
+            _uncompiled(self._watching.optimizer_seen, optimizer)
             self._handles.append(optimizer.register_step_post_hook(self._optimizer_stepped))
 
     def _optimizer_stepped(self, optimizer: Optimizer, *_: Any) -> None:
-        if torch.compiler.is_compiling():
-            return
         self._steps_seen += 1
+        _uncompiled(self._stepped, id(optimizer))
+
+    def _stepped(self, optimizer: int) -> None:
         if self._patches and os.getpid() == self._process:
-            self._rule.optimizer_stepped(id(optimizer))
+            self._rule.optimizer_stepped(optimizer)
 
     def _scaled_step(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Take a step that a GradScaler leaves out, because of an overflow, for a step all the same."""
@@ -210,15 +214,10 @@ class Events:
     def _backward_called(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def backward(*args: Any, **kwargs: Any) -> Any:
-            if torch.compiler.is_compiling():
-                return original(*args, **kwargs)
-            self._backward.value += 1
-            try:
+            with self._one_deeper():
                 result = original(*args, **kwargs)
-            finally:
-                self._backward.value -= 1
             if not self._backward.value:
-                _outside_regions(self._passed_back, args[0] if args else kwargs.get("tensors"))
+                _uncompiled(self._passed_back, args[0] if args else kwargs.get("tensors"))
             return result
 
         return backward
@@ -228,20 +227,19 @@ class Events:
             self._watching.passed_back(losses)
             self._rule.backward_ended()
 
+    @contextmanager
+    def _one_deeper(self) -> Iterator[None]:
+        self._backward.value += 1
+        try:
+            yield
+        finally:
+            self._backward.value -= 1
 
-def _outside_regions(work: Callable[..., None], *arguments: Any) -> None:
-    """Tell of an event, unless it is one inside a compiled region, which the compiler runs as it is.
 
-    Others of that region it does not run at all, and what is called of ours there it would compile.
-    """
-    compiler = set_eval_frame(None)
+def _uncompiled(work: Callable[..., object], *arguments: Any) -> None:
+    """Do something while no compiler looks on: in a compiled region it would compile what we do."""
+    callback = set_eval_frame(None)
     try:
-        if not compiler:
-            work(*arguments)
+        work(*arguments)
     finally:
-        set_eval_frame(compiler)
-
-
-def _is_or_runs(module: nn.Module, model: nn.Module | None) -> bool:
-    """Tell whether a module is the model, or what `torch.compile` has made of it."""
-    return module is model or (model is not None and module._modules.get("_orig_mod") is model)
+        set_eval_frame(callback)

@@ -70,9 +70,15 @@ def is_one_of_several_ranks() -> bool:
 
 
 class _StaysOn(logging.Logger):
-    """A logger that a script cannot switch off: one that configures logging does so to all that it does not know."""
+    """A logger that a script cannot switch off: one that configures logging does so to all that it does not know.
+
+    Handlers have levels of their own.
+    """
 
     disabled = property(lambda self: False, lambda self, value: None)
+
+    def isEnabledFor(self, level: int) -> bool:
+        return level >= logging.INFO
 
 
 class Keeping(logging.Handler):

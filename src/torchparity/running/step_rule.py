@@ -118,8 +118,8 @@ class StepRule:
         if self._begins_anew and self._is_open and not self._is_paused:
             self._begins_anew = False  # the optimizer was made between the first forward and its backward
             self._training_data.add(self._data)
-        if self._begins_anew or (self._trains and not self._has_model and not self._is_open):
-            self._begin()
+        if self._begins_anew or (self._trains and not self._is_open):
+            self._begin()  # a call of the model that was compiled into something else is not seen
         if not self._trains and not self._has_model and not self._is_reading:
             self._end()
             self._begin()

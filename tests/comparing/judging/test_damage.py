@@ -127,6 +127,15 @@ def test_a_damaged_file_of_modules_around_calls_is_no_agreement(record, side):
     assert found.sentence.endswith(" records that could be paired agree.")
 
 
+def test_a_file_of_modules_that_is_something_else_is_damaged(record):
+    damaged, whole = record("damaged"), record("whole")
+    file_of(damaged, name="construct.json").write_text("[]")
+
+    found = verdict(damaged, whole)
+
+    assert found.sentence.startswith("The candidate's construct.json of step 0 is damaged; ")
+
+
 def test_a_damaged_file_of_saved_values_leaves_the_head_of_the_run(record):
     damaged, whole = record("damaged"), record("whole")
     file_of(damaged, name="debug.json").write_text('{"data": {"a')

@@ -77,6 +77,12 @@ class CompiledRegions:
         elif not self._compile:  # loading the compiler takes seconds; whoever compiles will load it
             self._compile.put(torch, "compile", self._loading)
 
+    def enter_if_inside(self) -> None:
+        """Notice the region that this thread is in, where a recording begins within one."""
+        frame = _region_around(sys._getframe(1))
+        if self._entrance and self._region.frame is None and frame is not None:
+            self._dispatcher.boundary.run("torch.compile", self._enter, frame)
+
     def detach(self) -> None:
         self._entrance.end()
         self._compile.end()
@@ -119,9 +125,8 @@ class CompiledRegions:
     def _cross(self, frame: FrameType, callback: Any) -> None:
         """Notice that a region is entered or left."""
         if self._region.frame is None:
-            # Others come here too; only the wrapper of a compiled function closes over `fn`.
-            if callable(callback) and "fn" in frame.f_code.co_freevars and self._is_listening:
-                self._dispatcher.boundary.run("torch.compile", lambda: self._enter(frame))
+            if callable(callback) and self._is_listening and _is_wrapper(frame) and not _is_left(frame, callback):
+                self._dispatcher.boundary.run("torch.compile", self._enter, frame)
         elif self._region.frame == id(frame):
             self._dispatcher.boundary.run("torch.compile", self._leave)
 
@@ -158,6 +163,29 @@ class CompiledRegions:
         if owner is not None:
             return self._name_of(owner) or f"a module {type(owner).__name__}"
         return str(getattr(function, "__qualname__", None) or type(function).__name__)
+
+
+def _is_wrapper(frame: FrameType) -> bool:
+    """Tell whether a frame is one of a compiled function; others change what the compiler looks at, too."""
+    return "fn" in frame.f_code.co_freevars
+
+
+def _is_left(frame: FrameType, callback: Any) -> bool:
+    """Tell whether a function that is not to be compiled is left, and the compiler looks on as before."""
+    return callback is frame.f_locals.get("prior")
+
+
+def _region_around(frame: FrameType) -> FrameType | None:
+    """Return the outermost frame of a compiled function among the callers."""
+    compiler = getattr(sys.modules.get("torch._dynamo.eval_frame"), "__file__", None)
+    outermost, at = None, None if compiler is None else frame
+    while at is not None:
+        if _is_wrapper(at) and at.f_code.co_filename == compiler:
+            values = at.f_locals
+            if callable(values.get("callback", getattr(values.get("self"), "callback", None))):
+                outermost = at
+        at = at.f_back
+    return outermost
 
 
 def _owner(function: Any) -> nn.Module | None:

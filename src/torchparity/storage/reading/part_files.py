@@ -76,8 +76,10 @@ def read_stacks(path: Path, problems: list[str]) -> list[StackGroup]:
 
 def read_construct(folder: Path, problems: list[str]) -> dict[str, str | None]:
     """Return each record's parent from construct.json; empty where none was written."""
-    content = _optional(folder / "construct.json", problems)
+    path = folder / "construct.json"
+    content = _optional(path, problems)
     if not isinstance(content, dict):
+        problems += [] if content is None else [f"{path}: it has no records and what they are inside of."]
         return {}
     return {str(name): _parent(value) for name, value in content.items()}
 

@@ -42,7 +42,8 @@ class Damage(msgspec.Struct, frozen=True):
         places = [f"the {part.side}'s of {self._where(part)}" for part in self.parts[:_MOST_PLACES]]
         more = len(self.parts) - len(places)
         places += [f"{more} more"] if more else []
-        return f"Files of records are damaged ({', '.join(places)})"
+        files = "Files of records" if any(part.has_lost_records for part in self.parts) else "Files construct.json"
+        return f"{files} are damaged ({', '.join(places)})"
 
     def is_shown_all_the_same(self, finding: Finding) -> bool:
         """Tell whether a finding does not rest on records that may be lost."""
