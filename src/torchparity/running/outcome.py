@@ -72,13 +72,13 @@ def is_one_of_several_ranks() -> bool:
 class _StaysOn(logging.Logger):
     """A logger that a script cannot switch off: one that configures logging does so to all that it does not know.
 
-    Handlers have levels of their own.
+    What it hands on is what its handlers take.
     """
 
     disabled = property(lambda self: False, lambda self, value: None)
 
     def isEnabledFor(self, level: int) -> bool:
-        return level >= logging.INFO
+        return level >= max(logging.INFO, min([handler.level for handler in self.handlers], default=logging.WARNING))
 
 
 class Keeping(logging.Handler):
