@@ -62,7 +62,7 @@ class Interceptors:
         for patches in self._off_when_traced:
             patches.attach()
         self._optimizers.attach()
-        self._compiled.enter_if_inside()
+        self._compiled.enter_if_inside()  # last: it takes off what is on by now
 
     def attach_model(self, model: nn.Module | Sequence[nn.Module]) -> None:
         """See the calls of a model's modules."""

@@ -102,7 +102,7 @@ def _check_numbers(block: FreeBenchmarkTask, source: str) -> None:
     if block.max_calls_per_api < -1 or block.max_calls_per_api == 0:
         must_be = "a whole number from 1, or -1 for no limit"
         raise bad_value(source, "free_benchmark.max_calls_per_api", block.max_calls_per_api, must_be)
-    if block.significance not in (0, *range(2, _MOST_RUNS + 1)):
+    if block.significance and not 2 <= block.significance <= _MOST_RUNS:
         must_be = f"a whole number from 2 to {_MOST_RUNS}, or 0 for none"
         raise bad_value(source, "free_benchmark.significance", block.significance, must_be)
 

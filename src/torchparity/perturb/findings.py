@@ -6,9 +6,11 @@ import csv
 import io
 import os
 import stat
+from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -81,12 +83,13 @@ class SharedTable:
         self._header = _line(table.columns)
         self.rows = 0  # that this process had to add
         self._lost, self._reason = 0, ""
-        self._written: dict[int, Counter[bytes]] = {}  # lines by step
+        self._written: dict[int, array[int]] = {}  # hashes of lines by step: a long training has many
         refuse_unwritable(folder)
         refuse_other_columns(folder, table)
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._append(b"")
+            self._begin = self.path.stat().st_size  # what is before it is of an earlier training
         except OSError as error:
             raise RunWriteError(self.path, reason_of(error)) from None
 
@@ -99,7 +102,7 @@ class SharedTable:
         except OSError as error:
             self._lost, self._reason = self._lost + 1, reason_of(error)
         else:
-            self._written.setdefault(step, Counter())[line] += 1
+            self._written.setdefault(step, array("q")).append(hash(line))
 
     def take_back(self, step: int | None = None) -> None:
         """Remove the rows that were added, all or those of a step: they are of no training.
@@ -107,20 +110,22 @@ class SharedTable:
         They stay where the file has no lock, since other ranks may add rows meanwhile.
         """
         steps = list(self._written) if step is None else [step]
-        unwanted = sum((self._written.pop(each, Counter()) for each in steps), Counter[bytes]())
+        unwanted = Counter(chain.from_iterable(self._written.pop(each, ()) for each in steps))
         self.rows -= unwanted.total()
         if not unwanted:
             return
         with suppress(OSError), self.path.open("r+b") as file, _locked(file.fileno()) as is_alone:
             if not is_alone:
                 return
+            begin = self._begin if os.fstat(file.fileno()).st_size >= self._begin else 0  # it is another file
+            file.seek(begin)
             kept: list[bytes] = []
-            for line in reversed(file.read().splitlines(keepends=True)):  # an earlier training may have the same rows
-                if unwanted[line] > 0:
-                    unwanted[line] -= 1
+            for line in reversed(file.read().splitlines(keepends=True)):  # other trainings may have the same rows
+                if unwanted[hash(line)] > 0:
+                    unwanted[hash(line)] -= 1
                 else:
                     kept.append(line)
-            file.seek(0)
+            file.seek(begin)
             file.writelines(reversed(kept))
             file.truncate()
 

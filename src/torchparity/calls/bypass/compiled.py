@@ -79,8 +79,7 @@ class CompiledRegions:
 
     def enter_if_inside(self) -> None:
         """Notice the region that this thread is in, where a recording begins within one."""
-        frame = _region_around(sys._getframe(1))
-        if self._entrance and self._region.frame is None and frame is not None:
+        if self._entrance and self._region.frame is None and (frame := _region_around(sys._getframe(1))):
             self._dispatcher.boundary.run("torch.compile", self._enter, frame)
 
     def detach(self) -> None:
@@ -177,10 +176,10 @@ def _is_left(frame: FrameType, callback: Any) -> bool:
 
 def _region_around(frame: FrameType) -> FrameType | None:
     """Return the outermost frame of a compiled function among the callers."""
-    compiler = getattr(sys.modules.get("torch._dynamo.eval_frame"), "__file__", None)
-    outermost, at = None, None if compiler is None else frame
+    outermost: FrameType | None = None
+    at: FrameType | None = frame
     while at is not None:
-        if _is_wrapper(at) and at.f_code.co_filename == compiler:
+        if _is_wrapper(at) and at.f_code.co_filename == torch._dynamo.eval_frame.__file__:
             values = at.f_locals
             if callable(values.get("callback", getattr(values.get("self"), "callback", None))):
                 outermost = at

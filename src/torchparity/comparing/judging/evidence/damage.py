@@ -63,11 +63,15 @@ def damage_of(parts: Sequence[ComparedPart]) -> Damage | None:
         DamagedPart(side, part.step, part.rank, run.has_lost_records, run.has_gaps)
         for part in sorted(parts, key=lambda part: (part.step, part.rank))
         for side, run in (("candidate", part.candidate), ("baseline", part.baseline))
-        if run.has_lost_records or run.has_lost_parents
+        if _is_damaged(run)
     ]
     return Damage(damaged, len({part.rank for part in parts}) > 1) if damaged else None
 
 
 def is_damaged(candidate: RunPart, baseline: RunPart) -> bool:
     """Tell whether files of records of one part are damaged, in either run."""
-    return any(part.has_lost_records or part.has_lost_parents for part in (candidate, baseline))
+    return _is_damaged(candidate) or _is_damaged(baseline)
+
+
+def _is_damaged(run: RunPart) -> bool:
+    return run.has_lost_records or run.has_lost_parents
